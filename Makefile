@@ -74,7 +74,7 @@ check: style
 # `.venv/bin/python -m pip install spacy orjson`. Without them, datatrove is measured differently or skipped.
 bench: install
 	@mkdir -p bench/results
-	@for name in startup status sync workflow blend bpe_train training_overhead training_speed training_layouts init_estimate; do \
+	@for name in startup status sync workflow blend bpe_train training_overhead save_comparison training_speed training_layouts init_estimate planned_sizes divergence; do \
 	  echo "bench $$name"; $(BIN)/python bench/$$name.py > bench/results/$$name.json; \
 	done
 	@echo "bench index (needs 25 GB of disk space)"; folder=$$(mktemp -d -p .); trap 'rm -rf "$$folder"' EXIT; \

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 GIB = 1 << 30
+ASKED_DIVERGENCE = (31_000, "linear", 300)
+"""Iteration, shape and duration of the divergence from a loss of 2.2 to 3.0 in 300 iterations."""
 
 
 class Row(NamedTuple):
@@ -71,6 +73,26 @@ def status(result: Result) -> Iterator[Row]:
     )
 
 
+def divergence(result: Result) -> Iterator[Row]:
+    """Yield the rows of bench/divergence.py."""
+    limited = [each for each in result["divergences"] if each["limited"]]
+    (asked,) = (each for each in limited if (each["iteration"], each["shape"], each["duration"]) == ASKED_DIVERGENCE)
+    yield Row(
+        "simulated slow divergences with BLOOM's full batch that are found before the loss has risen by 10 %, of 20; "
+        f"the fewest of {len(limited)} shapes and positions",
+        f"{result['limits']['found_of_20']}",
+        f"{min(each['found_of_20'] for each in limited)}; from 2.2 to 3.0 in 300 iterations {asked['found_of_20']}, at "
+        f"a rise of {100 * asked['rise_at_alarm']['median']:.1f} %",
+        f"spike detector: {result['found_by_the_spike_detector_of_20']}",
+    )
+    yield Row(
+        f"false alarms of divergence in 100,000 healthy iterations, of {result['healthy_iterations']:,} simulated",
+        f"{result['limits']['false_alarms_per_100000']:g}",
+        f"{result['false_alarms_per_100000']:g}",
+        "",
+    )
+
+
 def sync(result: Result) -> Iterator[Row]:
     """Yield the rows of bench/sync.py."""
     xet, whole, limits = result["xet"], result["without_xet"], result["limits"]
@@ -120,6 +142,31 @@ def training_overhead(result: Result) -> Iterator[Row]:
         f"{result['overhead_percent']:.1f} % by medians, {result['pairwise_overhead_percent_median']:.1f} % pairwise",
         f"bare DeepSpeed with the same JSON and network: {seconds['bare']:.1f} s a step, ours {seconds['ours']:.1f} s "
         f"(quartiles {low:.1f} to {high:.1f} s, {result['pairs']} pairs; the noise exceeds the difference)",
+    )
+
+
+def planned_sizes(result: Result) -> Iterator[Row]:
+    """Yield the row of bench/planned_sizes.py."""
+    shapes = result["shapes"].values()
+    largest = {what: max(abs(shape[what]["deviation"]) for shape in shapes) for what in ("checkpoint", "logs", "index")}
+    shown = ", ".join(f"{what} {100 * deviation:.1f} %" for what, deviation in largest.items())
+    yield Row(
+        f"planned bytes against the files of real runs, {len(shapes)} shapes: layouts, precisions, optimizers, 100 to "
+        "10,000 iterations",
+        f"within {100 * result['limit']:.0f} %",
+        f"greatest deviation: {shown}",
+        "",
+    )
+
+
+def save_comparison(result: Result) -> Iterator[Row]:
+    """Yield the row of bench/save_comparison.py."""
+    seconds = result["median_seconds"]
+    yield Row(
+        f"comparison of replicas before a save ({result['parameters'] / 1e6:.0f} M parameters, {result['layout']})",
+        f"{result['ceiling_percent']:.0f} % of the save",
+        f"{result['compare_percent_of_save']:.1f} %: {seconds['compare']:.2f} s of {seconds['save']:.1f} s",
+        "",
     )
 
 

@@ -17,7 +17,7 @@ import _benchmark_rows as rows
 from _support import ROOT
 
 RESULTS = ROOT / "bench/results"
-NOT_HERE = {"old_bugs"}
+NOT_HERE = {"fuzz", "non_finite", "old_bugs"}
 """Results that are not measurements of speed or memory."""
 
 
@@ -55,7 +55,10 @@ SECTIONS: dict[str, dict[str, Callable[[rows.Result], Iterator[rows.Row]]]] = {
     "Training": {
         "training_speed": rows.training_speed,
         "training_overhead": rows.training_overhead,
+        "save_comparison": rows.save_comparison,
         "training_layouts": rows.training_layouts,
+        "planned_sizes": rows.planned_sizes,
+        "divergence": rows.divergence,
     },
 }
 """Benchmarks by section of the page. A benchmark's name is that of its program and of its result files."""

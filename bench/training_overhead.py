@@ -85,7 +85,7 @@ def _measure(folder: Path, pairs: int) -> None:
     from bloomery.contracts.paths import RunPaths
     from bloomery.spec.next_step import next_step
     from training.data.batches import micro_batches
-    from training.loop.finish_step import finish_step, guard_replicas
+    from training.loop.finish_step import finish_step
     from training.loop.train_step import train_step
     from training.loop.training_state import open_training
     from training.parallel.mesh import build_mesh
@@ -110,7 +110,7 @@ def _measure(folder: Path, pairs: int) -> None:
         bare_engine.train_batch(iter(ready))
 
     def replicas() -> None:
-        guard_replicas(run)
+        run.check_replicas()
 
     def timed(action: Callable[[], None]) -> float:
         dist.barrier()

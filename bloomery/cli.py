@@ -40,6 +40,10 @@ VERBS: dict[str, tuple[str, str]] = {
         "monitoring.summary_cli",
         "Summarise the results of a run: sizes, losses, comparison of the exported model with the trained one.",
     ),
+    "verify": (
+        "monitoring.verify_cli",
+        "Verify every file of a run, from the published model back to the sources.",
+    ),
     "corpus": ("data_prep.corpus.cli", "Build the corpus: ingest, measure, filter, deduplicate, clean and mix text."),
     "tokenizer": (
         "data_prep.tokenizer.cli",
@@ -53,6 +57,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "trace": ("data_prep.index.trace_cli", "Show which documents and texts the training samples contain."),
     "report": ("data_prep.report.cli", "Write the report on the documents that the corpus keeps and removes."),
     "train": ("training.cli", "Train a model in segments, such as SLURM jobs, that resume from checkpoints."),
+    "checkpoint": ("training.checkpoint.cli", "Repair a checkpoint whose copies of weights or optimizer state differ."),
     "export": ("export.cli", "Export a checkpoint as a transformers model, and verify the model."),
     "publish": ("export.publish_cli", "Publish the exported model on a Hub or in a local folder."),
     "sync": ("monitoring.sync_cli", "Upload the logs of a run to a Hub once."),

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from bloomery.base.errors import CheckFailedError, InputError
 from bloomery.contracts.paths import RunPaths
+from bloomery.contracts.safe_path import checked_name, refuse_outside
 from bloomery.contracts.segment import SegmentStatus, read_segment
 
 
@@ -14,7 +15,7 @@ def choose_checkpoint(paths: RunPaths, name: str | None) -> Path:
 
     Raises:
         CheckFailedError: the training has not finished and no checkpoint is named.
-        InputError: there is no such checkpoint.
+        InputError: there is no such checkpoint, or the name leads out of the run's folder of checkpoints.
     """
     if name is None:
         by_hand = "a finished training, or the name of a checkpoint, such as --checkpoint step00000100"
@@ -29,11 +30,17 @@ def choose_checkpoint(paths: RunPaths, name: str | None) -> Path:
                 expected=by_hand,
             )
         name = segment.checkpoint
-    folder = paths.checkpoints / name
+    try:
+        folder = paths.checkpoints / checked_name(name)
+    except ValueError as error:
+        raise InputError(
+            f"{name!r} is not the name of a checkpoint", where="--checkpoint", expected=str(error)
+        ) from error
     if not folder.is_dir():
         raise InputError(
             "no such checkpoint",
             where=str(folder),
             expected="--checkpoint with the name of a folder in train/checkpoints",
         )
+    refuse_outside(paths.checkpoints, folder)
     return folder

@@ -23,12 +23,17 @@ def model(
     config: Annotated[Path, typer.Option(help="Configuration of the export (runs/<name>/config/export.json).")],
     run: Annotated[Path, typer.Option(help="Folder of the run, such as runs/<name>.")],
     output: Annotated[
-        Path,
+        Path | None,
+        typer.Option(help="Folder to write the model to. It is created or replaced when the model is verified."),
+    ] = None,
+    result: Annotated[
+        Path | None,
         typer.Option(
-            help="File to write the result of the verification to (runs/<name>/export/<model>/parity.json). The model "
-            "is exported to the folder of this file."
+            help="Record of the run's model to write (runs/<name>/results/export/<model>.json), instead of --output. "
+            "The model is then in runs/<name>/export/<model>. The previous model is replaced when the new one is "
+            "verified."
         ),
-    ],
+    ] = None,
     checkpoint: Annotated[
         str | None,
         typer.Option(
@@ -49,24 +54,24 @@ def model(
     The model's folder is created only if the exported model gives the same logits as the training model.
     """
     from bloomery.config.stages import ExportStage, read_stage
-    from bloomery.contracts.parity import PARITY_NAME
     from bloomery.contracts.paths import RunPaths
-    from export.export_model import export_model
+    from bloomery.contracts.result import Place
+    from export.export_model import export_model, export_result
 
-    if output.name != PARITY_NAME:
+    if (output is None) == (result is None):
         raise ConfigError(
-            f"--output {output} is not the path of a file {PARITY_NAME}",
-            expected=f"a path such as runs/<name>/export/<model>/{PARITY_NAME}",
+            "--output and --result are both given or both missing",
+            expected="--output to write the model to a folder, or --result to replace the model of the run",
         )
     try:
         limit = parse_bytes(max_shard_size)
     except ValueError as error:
         raise ConfigError(f"--max-shard-size {max_shard_size!r} is not a size in bytes", expected=str(error)) from error
-    export_model(
-        read_stage(config, ExportStage),
-        RunPaths(run),
-        output.parent,
-        checkpoint_name=checkpoint,
-        max_shard_bytes=limit,
-    )
-    print(output)
+    stage, paths = read_stage(config, ExportStage), RunPaths(run)
+    if result is not None:
+        place = Place.of(result)
+        export_result(stage, paths, place, checkpoint_name=checkpoint, max_shard_bytes=limit)
+        print(place.shown / stage.model_name)
+    elif output is not None:
+        export_model(stage, paths, output, checkpoint_name=checkpoint, max_shard_bytes=limit)
+        print(output)

@@ -1,6 +1,6 @@
 """Export a checkpoint as a transformers model and verify the model.
 
-The folder is built under a temporary name beside its target and renamed only after its logits are verified.
+The model is written to a temporary folder, which replaces the previous model only after its logits are verified.
 """
 
 from __future__ import annotations
@@ -12,15 +12,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import bloomery
-from bloomery.base.atomic import explained
 from bloomery.base.errors import CheckFailedError, InputError
-from bloomery.base.folders import replace_folder
+from bloomery.base.folders import atomic_folder
 from bloomery.base.progress import say
 from bloomery.checkpoint.weights import Checkpoint
 from bloomery.config.stages import ExportStage
 from bloomery.contracts.checkpoint import list_files
+from bloomery.contracts.lineage import export_inputs
 from bloomery.contracts.parity import PARITY_NAME, Parity, write_parity
 from bloomery.contracts.paths import RunPaths
+from bloomery.contracts.result import Place, new_result
 from bloomery.spec.placement import Placement
 from bloomery.spec.weight_files import MAX_SHARD_BYTES, PRECISION_DTYPES, export_dtype
 from export.choose_checkpoint import choose_checkpoint
@@ -60,31 +61,77 @@ def export_model(
         InputError: the checkpoint or the tokenizer is missing, is damaged, or belongs to another network.
         ResourceError: the disk is full or the folder cannot be written.
     """
-    checkpoint = Checkpoint(choose_checkpoint(paths, checkpoint_name), stage.model)
-    temporary = target.with_name(f".{target.name}.tmp")
     failed = target.with_name(f".{target.name}.failed")
-    try:
-        with explained(target):
-            shutil.rmtree(temporary, ignore_errors=True)
-            temporary.mkdir(parents=True)
-            parameters, rows = _write_model(stage, paths, checkpoint, temporary, max_shard_bytes)
-            comparison = _prove(stage, checkpoint, temporary, failed)
-            facts = CardFacts(stage, checkpoint.manifest, checkpoint.folder.name, parameters, rows, comparison)
-            write_card(temporary, facts, paths)
-            parity = _parity(facts, temporary)
-            write_parity(temporary, parity)
-            replace_folder(temporary, target)
-            shutil.rmtree(failed, ignore_errors=True)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-    say(
-        f"exported {checkpoint.folder.name} to {target}: {parameters:,} parameters, "
-        f"logits differ from those of the training by at most {parity.max_difference:.2g} of the largest logit"
-    )
+    with atomic_folder(target) as folder:
+        parity = write_model(
+            stage, paths, folder, failed, checkpoint_name=checkpoint_name, max_shard_bytes=max_shard_bytes
+        )
+    say(exported(parity, target))
     return parity
 
 
-def _write_model(
+def export_result(
+    stage: ExportStage,
+    paths: RunPaths,
+    place: Place,
+    *,
+    checkpoint_name: str | None = None,
+    max_shard_bytes: int = MAX_SHARD_BYTES,
+) -> Parity:
+    """Export a checkpoint as the result of a run at `place`. The previous result stays if the logits differ.
+
+    Arguments and errors are those of `export_model`.
+    """
+    with new_result(place) as new:
+        folder = new.folder / stage.model_name
+        folder.mkdir()
+        parity = write_model(
+            stage,
+            paths,
+            folder,
+            place.folder / "failed",
+            checkpoint_name=checkpoint_name,
+            max_shard_bytes=max_shard_bytes,
+        )
+        new.known = {f"{stage.model_name}/{name}": entry for name, entry in parity.files.items()}
+        new.made_from = parity.made_from
+    say(exported(parity, place.shown / stage.model_name))
+    return parity
+
+
+def exported(parity: Parity, target: Path) -> str:
+    """Return a line for people about an export."""
+    return (
+        f"exported {parity.checkpoint} to {target}: {parity.parameters:,} parameters, "
+        f"logits differ from those of the training by at most {parity.max_difference:.2g} of the largest logit"
+    )
+
+
+def write_model(
+    stage: ExportStage,
+    paths: RunPaths,
+    folder: Path,
+    failed: Path,
+    *,
+    checkpoint_name: str | None,
+    max_shard_bytes: int,
+) -> Parity:
+    """Write a checkpoint as a transformers model to the empty `folder` and verify it. parity.json is written last.
+
+    If the logits differ, `folder` is renamed to `failed`. The errors are those of `export_model`.
+    """
+    checkpoint = Checkpoint(choose_checkpoint(paths, checkpoint_name), stage.model)
+    parameters, rows = _write_weights(stage, paths, checkpoint, folder, max_shard_bytes)
+    comparison = _prove(stage, checkpoint, folder, failed)
+    facts = CardFacts(stage, checkpoint.manifest, checkpoint.folder.name, parameters, rows, comparison)
+    write_card(folder, facts, paths)
+    parity = _parity(facts, folder, export_inputs(stage, paths, checkpoint.folder))
+    write_parity(folder, parity)
+    shutil.rmtree(failed, ignore_errors=True)
+    return parity
+
+
+def _write_weights(
     stage: ExportStage, paths: RunPaths, checkpoint: Checkpoint, folder: Path, max_shard_bytes: int
 ) -> tuple[int, int]:
     """Write tokenizer, configuration and weights; return the number of parameters and the number of embedding rows."""
@@ -133,7 +180,7 @@ def _prove(stage: ExportStage, checkpoint: Checkpoint, folder: Path, failed: Pat
     return comparison
 
 
-def _parity(facts: CardFacts, folder: Path) -> Parity:
+def _parity(facts: CardFacts, folder: Path, made_from: dict[str, str]) -> Parity:
     comparison, manifest = facts.comparison, facts.manifest
     return Parity(
         model=facts.stage.model_name,
@@ -156,5 +203,6 @@ def _parity(facts: CardFacts, folder: Path) -> Parity:
             "bloomery": bloomery.__version__,
             **{name: version(name) for name in ("safetensors", "tokenizers", "torch", "transformers")},
         },
+        made_from=made_from,
         files={name: entry for name, entry in list_files(folder).items() if name != PARITY_NAME},
     )

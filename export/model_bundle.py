@@ -7,13 +7,16 @@ from pathlib import Path
 from bloomery.base.bundle import Bundle, LocalFile
 from bloomery.base.errors import CheckFailedError
 from bloomery.contracts.parity import PARITY_NAME, Parity, read_parity
+from bloomery.contracts.remote_code import refuse_remote_code
+from bloomery.contracts.safe_path import refuse_outside
 
 
 def model_bundle(folder: Path, name: str) -> tuple[Bundle, Parity]:
     """Return the files of the exported model, and the content of its parity.json.
 
     Raises:
-        InputError: there is no parity.json.
+        InputError: there is no parity.json, a file is a link to a place outside of the folder, or a configuration
+            file names Python code that transformers would run.
         CheckFailedError: the exported model's logits differ too much from those of the training (parity.json), or a
             file is missing or differs from the verified file.
     """
@@ -25,7 +28,7 @@ def model_bundle(folder: Path, name: str) -> tuple[Bundle, Parity]:
             where=str(folder / PARITY_NAME),
             expected=f"a difference of at most {parity.tolerance:g}; export the model again (bloomery export model)",
         )
-    files = {}
+    files: dict[str, LocalFile] = {}
     for path, entry in parity.files.items():
         if not (folder / path).is_file():
             raise CheckFailedError(
@@ -33,6 +36,9 @@ def model_bundle(folder: Path, name: str) -> tuple[Bundle, Parity]:
                 where=str(folder / path),
                 expected="every file that parity.json lists; export the model again (bloomery export model)",
             )
+        refuse_outside(folder, folder / path)
+        if path.endswith("config.json"):
+            refuse_remote_code(folder / path)
         files[path] = LocalFile.of(folder / path)
         if files[path].sha256 != entry.sha256:
             raise CheckFailedError(

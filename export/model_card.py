@@ -9,13 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 from bloomery.base.atomic import read_json
 from bloomery.base.errors import InputError
+from bloomery.base.markdown_text import markdown_code, markdown_text
 from bloomery.base.units import format_bytes, format_count, format_energy, format_finite
-from bloomery.contracts.metrics_record import perplexity, total_energy, valid_records
+from bloomery.contracts.metrics_record import perplexity
+from bloomery.contracts.read_metrics import total_energy, valid_records
+from bloomery.contracts.resume_policy import saved_stage
+from bloomery.contracts.stale_artefacts import TRAINING, Stale, stale_artefacts
 from bloomery.spec.flops import iteration_flops
+from bloomery.spec.trajectory import trajectory
 from bloomery.spec.weight_files import export_dtype
 
 if TYPE_CHECKING:
     from bloomery.config.stages import ExportStage
+    from bloomery.config.training import BatchConfig
     from bloomery.contracts.checkpoint import CheckpointManifest
     from bloomery.contracts.paths import RunPaths
     from export.verify_logits import Comparison
@@ -60,7 +66,8 @@ def corpus_languages(paths: RunPaths) -> dict[str, dict[str, Any]] | None:
     path = paths.corpus / "mixture.json"
     if not path.is_file():
         return None
-    languages = read_json(path).get("languages")
+    value = read_json(path)
+    languages = value.get("languages") if isinstance(value, dict) else None
     if not isinstance(languages, dict):
         raise InputError(
             "the file has no table of languages",
@@ -68,7 +75,8 @@ def corpus_languages(paths: RunPaths) -> dict[str, dict[str, Any]] | None:
             expected='{"languages": {code: {...}}, ...}; restore this file',
         )
     for code, facts in languages.items():
-        missing = [key for key in _LANGUAGE_FACTS if not isinstance(facts.get(key), int | float)]
+        numbers = facts if isinstance(facts, dict) else {}
+        missing = [key for key in _LANGUAGE_FACTS if not _is_number(numbers.get(key))]
         if missing:
             raise InputError(
                 f"the entry of language {code!r} lacks the number{'s' * (len(missing) > 1)} {_quoted(missing)}",
@@ -76,6 +84,10 @@ def corpus_languages(paths: RunPaths) -> dict[str, dict[str, Any]] | None:
                 expected=f"the numbers {_quoted(_LANGUAGE_FACTS)} for every language; restore this file",
             )
     return {code: facts for code, facts in sorted(languages.items()) if facts["weight"] > 0}
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
 
 
 def _quoted(keys: Iterable[str]) -> str:
@@ -117,24 +129,26 @@ def render_card(facts: CardFacts, paths: RunPaths) -> str:
         ("## Network", _network(facts)),
         ("## Training", _training(facts)),
         ("## Losses", _losses(facts, paths)),
-        ("## Corpus", _corpus(languages)),
+        ("## Corpus", _corpus(languages, stale_artefacts(paths).get(TRAINING))),
         ("## Licences of the sources", _licences(facts.stage.licences)),
         ("## Parity with the training", _parity(facts)),
     ]
     body = "\n\n".join(f"{title}\n\n{text}".strip() for title, text in sections)
-    return f"---\n{header}---\n\n# {facts.stage.model_name}\n\n{body}\n"
+    return f"---\n{header}---\n\n# {markdown_text(facts.stage.model_name)}\n\n{body}\n"
 
 
 def _table(columns: list[str], rows: list[list[str]]) -> str:
+    """Return a table. The cells may contain any text, such as the names of licences in a configuration."""
     lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
-    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
+    return "\n".join([*lines, *("| " + " | ".join(map(markdown_text, row)) + " |" for row in rows)])
 
 
 def _summary(facts: CardFacts) -> str:
     return (
         f"This is a language model with BLOOM's architecture and {facts.parameters:,} parameters "
-        f"({format_count(facts.parameters)}). The run `{facts.stage.name}` of Bloomery trained the model on "
-        f"{facts.manifest.consumed_tokens:,} tokens. The model was exported from the checkpoint `{facts.checkpoint}`. "
+        f"({format_count(facts.parameters)}). The run {markdown_code(facts.stage.name)} of Bloomery trained the model "
+        f"on {facts.manifest.consumed_tokens:,} tokens. The model was exported from the checkpoint "
+        f"{markdown_code(facts.checkpoint)}. "
         "It is a base model: it continues text and has not been tuned to follow instructions or to be safe."
     )
 
@@ -166,16 +180,19 @@ def _network(facts: CardFacts) -> str:
 
 
 def _training(facts: CardFacts) -> str:
-    training, manifest = facts.stage.training, facts.manifest
+    manifest = facts.manifest
+    training = saved_stage(manifest).training
     optimizer = training.optimizer
-    flops = iteration_flops(facts.stage.model, facts.vocabulary_rows, manifest.consumed_samples, recomputed=False)
     rows = [
         ["iterations", f"{manifest.iteration:,}"],
-        ["samples", f"{manifest.consumed_samples:,}"],
+        ["samples", f"{manifest.consumed_samples:,}{_skipped(manifest.skipped_samples)}"],
         ["tokens", f"{manifest.consumed_tokens:,}"],
-        ["compute", f"{flops:.3g} FLOPs of the model, without recomputation"],
-        ["global batch", f"{training.batch.global_batch_size} samples"],
-        ["learning rate", f"{optimizer.learning_rate:g}, {optimizer.schedule} to {optimizer.min_learning_rate:g}"],
+        ["compute", f"{_model_flops(facts):.3g} FLOPs of the model, without recomputation"],
+        ["global batch", f"{training.batch.global_batch_size} samples{_rampup(training.batch)}"],
+        [
+            "learning rate",
+            f"at most {optimizer.learning_rate:g}, {optimizer.schedule} to {optimizer.min_learning_rate:g}",
+        ],
         ["weight decay", f"{optimizer.weight_decay:g}"],
         ["precision", training.precision],
         [
@@ -186,6 +203,36 @@ def _training(facts: CardFacts) -> str:
         ["software", ", ".join(f"{name} {version}" for name, version in sorted(manifest.versions.items()))],
     ]
     return _table(["", ""], rows)
+
+
+def _skipped(samples: int) -> str:
+    return f", {samples:,} of them skipped" if samples else ""
+
+
+def _rampup(batch: BatchConfig) -> str:
+    return f", after a ramp-up from {batch.rampup.start}" if batch.rampup is not None else ""
+
+
+def _model_flops(facts: CardFacts) -> float:
+    """Return the operations of the samples that the model was trained on, forward and backward, without recomputation.
+
+    A curriculum shortens samples, so the operations are then summed over the stretches of equal length.
+    """
+    stage, manifest = facts.stage, facts.manifest
+    if stage.training.curriculum is None:
+        trained = manifest.consumed_samples - manifest.skipped_samples
+        return iteration_flops(stage.model, facts.vocabulary_rows, trained, recomputed=False)
+    return sum(
+        max(0, min(each.steps, manifest.iteration - each.iteration))
+        * iteration_flops(
+            stage.model,
+            facts.vocabulary_rows,
+            each.global_batch_size,
+            recomputed=False,
+            sequence_length=each.sequence_length,
+        )
+        for each in trajectory(stage.model, stage.training).stretches
+    )
 
 
 def _losses(facts: CardFacts, paths: RunPaths) -> str:
@@ -199,12 +246,12 @@ def _losses(facts: CardFacts, paths: RunPaths) -> str:
     parts = []
     if trained:
         loss = format_finite(trained[-1].loss, ".4f")
-        parts.append(f"Training loss at iteration {trained[-1].iteration:,}: {loss}.")
+        parts.append(f"Training loss of iteration {trained[-1].iteration:,}, the last one: {loss}.")
     if validated:
         record = validated[-1]
         parts.append(
             f"Validation loss after iteration {record.iteration:,} "
-            f"(mean over the validation sets: {format_finite(record.validation_mean, '.4f')}):"
+            f"(mean over {len(record.validation)} validation sets: {format_finite(record.validation_mean, '.4f')}):"
         )
         parts.append(
             _table(
@@ -218,14 +265,15 @@ def _losses(facts: CardFacts, paths: RunPaths) -> str:
     if energy := total_energy(path):
         nodes = f"{energy.nodes} nodes" if energy.nodes != 1 else "one node"
         parts.append(
-            f"Energy of the training's processors and memory ({nodes}, recorded by codecarbon): "
+            f"Energy of the training's processors and memory (all segments, {nodes}, recorded by codecarbon): "
             f"{format_energy(energy.energy_kwh, energy.co2_kg, energy.estimated_kwh)}. "
             "The CO2 is estimated from the energy mix of the country."
         )
     return "\n\n".join(parts) or NOT_RECORDED
 
 
-def _corpus(languages: dict[str, dict[str, Any]] | None) -> str:
+def _corpus(languages: dict[str, dict[str, Any]] | None, stale: Stale | None) -> str:
+    """Return the table of languages. If the training is `stale`, the table may describe another corpus."""
     if not languages:
         return NOT_RECORDED
     rows = [
@@ -239,8 +287,11 @@ def _corpus(languages: dict[str, dict[str, Any]] | None) -> str:
         for code, facts in languages.items()
     ]
     table = _table(["language", "documents", "text", "share of bytes", "weight in training"], rows)
+    older = (
+        f"The training is {stale}, so the model may have read other text than this table shows.\n\n" if stale else ""
+    )
     note = "\n\nThe language `code` is source code." if CODE in languages else ""
-    return f"Documents and text of each language after cleaning and deduplication:\n\n{table}{note}"
+    return f"{older}Documents and text of each language after cleaning and deduplication:\n\n{table}{note}"
 
 
 def _licences(licences: dict[str, str]) -> str:

@@ -11,27 +11,61 @@ from typing import Any
 
 from bloomery.base.atomic import write_json
 from bloomery.base.bundle import Bundle, copy_bundle, refuse_token
+from bloomery.base.errors import CheckFailedError
 from bloomery.base.hub import Hub
 from bloomery.base.hub_access import find_token, why_local
 from bloomery.base.progress import say
 from bloomery.config.stages import PublishStage
+from bloomery.contracts.lineage import PARITY, SECTION, stage_digest
+from bloomery.contracts.parity import PARITY_NAME, Parity
 from bloomery.contracts.paths import RunPaths
+from bloomery.contracts.result import Place, new_result
+from bloomery.contracts.stale_artefacts import CORPUS, INDEX, TOKENIZER, TRAINING, stale_artefacts
 from export.model_bundle import model_bundle
 
+REPORT_NAME = "publish.json"
+"""File that records what was published, and where."""
 
-def publish_run(stage: PublishStage, paths: RunPaths, output: Path) -> dict[str, Any]:
-    """Publish a run's verified model, then write the report `output`; return the report.
+
+def publish_run(stage: PublishStage, paths: RunPaths, place: Place) -> dict[str, Any]:
+    """Publish a run's verified model, then write the result `place` with the report; return the report.
 
     Raises:
         InputError: there is no exported model with a parity.json, or the Hub refuses a request.
-        CheckFailedError: parity does not hold, a file changed after the export, a file contains the access token, or
-            the published copy differs.
+        CheckFailedError: parity does not hold, a file changed after the export, a file contains the access token, the
+            published copy differs, or the model or something that it was made from is older than its inputs.
         ConfigError: the Hub refuses the access token.
-        TryAgainError: the Hub did not answer in time.
+        TryAgainError: the Hub did not answer in time, or another process publishes this model.
         ResourceError: a local folder cannot be written.
     """
     settings = stage.publish
+    _refuse_stale(stage, paths)
     bundle, parity = model_bundle(paths.export / stage.model_name, settings.model_repository or stage.model_name)
+    with new_result(place) as new:
+        facts = _publish(stage, bundle, parity, new.folder)
+        write_json(new.folder / REPORT_NAME, facts)
+        new.made_from = {PARITY: bundle.files[PARITY_NAME].sha256, SECTION: stage_digest(stage)}
+    if facts["target"] == "folder":
+        say(f"published to {place.shown / bundle.name}, not to a Hub, because {facts['reason']}")
+    return facts
+
+
+def _refuse_stale(stage: PublishStage, paths: RunPaths) -> None:
+    """Raise CheckFailedError if the model or something that it was made from is older than its inputs."""
+    stale = stale_artefacts(paths)
+    for artefact in (CORPUS, TOKENIZER, INDEX, TRAINING, f"model {stage.model_name}"):
+        if artefact in stale:
+            raise CheckFailedError(
+                f"the {artefact} is {stale[artefact]}",
+                where=str(paths.run),
+                expected=f"a model that was made from what is on the disk now; nothing was published. Run the workflow "
+                f"again with the target {stale[artefact].target}, or restore the old configuration",
+            )
+
+
+def _publish(stage: PublishStage, bundle: Bundle, parity: Parity, folder: Path) -> dict[str, Any]:
+    """Send the bundle to the Hub, or copy it below `folder` if no Hub is configured. Return the report."""
+    settings = stage.publish
     reason = why_local(hub=settings.hub)
     facts: dict[str, Any] = {
         "checkpoint": parity.checkpoint,
@@ -39,10 +73,9 @@ def publish_run(stage: PublishStage, paths: RunPaths, output: Path) -> dict[str,
         "tolerance": parity.tolerance,
     }
     if reason is not None:
-        copy_bundle(bundle, output.parent / bundle.name)
+        copy_bundle(bundle, folder / bundle.name)
         model: dict[str, Any] = {"folder": bundle.name, "files": bundle.listing()}
         facts |= {"target": "folder", "reason": reason, "model": model}
-        say(f"published to {output.parent / bundle.name}, not to a Hub, because {reason}")
     else:
         token = find_token()
         assert token is not None
@@ -51,7 +84,6 @@ def publish_run(stage: PublishStage, paths: RunPaths, output: Path) -> dict[str,
         repository = f"{settings.owner or hub.user()}/{bundle.name}"
         model = _send(hub, repository, bundle, parity.checkpoint, private=settings.private)
         facts |= {"target": "hub", "endpoint": hub.endpoint, "model": model}
-    write_json(output, facts)
     return facts
 
 

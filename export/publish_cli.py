@@ -19,18 +19,20 @@ def _root() -> None:
 def run(
     config: Annotated[Path, typer.Option(help="Configuration of publishing (runs/<name>/config/publish.json).")],
     run: Annotated[Path, typer.Option(help="Folder of the run, such as runs/<name>.")],
-    output: Annotated[
+    result: Annotated[
         Path,
         typer.Option(
-            help="JSON file to write the list of published files to (runs/<name>/published/publish.json). Without a "
-            "Hub, the model is copied to the folder of this file."
+            help="Record of the publication to write (runs/<name>/results/publish/<model>.json). The list of published "
+            "files is then in runs/<name>/published/publish.json and, without a Hub, a copy of the model beside it."
         ),
     ],
 ) -> None:
     """Publish the exported and verified model. A second call changes nothing. `bloomery sync` publishes the logs."""
     from bloomery.config.stages import PublishStage, read_stage
     from bloomery.contracts.paths import RunPaths
-    from export.publish import publish_run
+    from bloomery.contracts.result import Place
+    from export.publish import REPORT_NAME, publish_run
 
-    publish_run(read_stage(config, PublishStage), RunPaths(run), output)
-    print(output)
+    place = Place.of(result)
+    publish_run(read_stage(config, PublishStage), RunPaths(run), place)
+    print(place.shown / REPORT_NAME)

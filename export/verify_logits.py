@@ -7,6 +7,8 @@ products in another order, which changes the logits by rounding. Therefore a tol
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ from typing import Any
 from bloomery.base.errors import CheckFailedError, InputError
 from bloomery.base.progress import track
 from bloomery.checkpoint.weights import Checkpoint
-from bloomery.contracts.checkpoint import REFERENCE_NAME, verify_file
+from bloomery.contracts.checkpoint import REFERENCE_NAME, lacks_reference, verify_file
 
 _PROMPT_TOKENS = 16
 _TOP_K = 20
@@ -45,18 +47,29 @@ def compare(folder: Path, checkpoint: Checkpoint) -> Comparison:
     The samples are computed one at a time.
 
     Raises:
-        CheckFailedError: transformers reports a missing or unexpected weight, or the reference logits are damaged or
-            not finite.
-        InputError: the reference file lacks a tensor, or the shapes of its tensors do not match.
+        CheckFailedError: transformers cannot load the exported model or reports a missing or unexpected weight; the
+            reference logits are not finite; or the checkpoint was repaired, and no training has loaded it since.
+        InputError: the reference file is damaged, lacks a tensor, contains a token beyond the embedding, or the shapes
+            of its tensors do not match.
     """
     import torch
-    from safetensors import safe_open
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
+    if lacks_reference(checkpoint.manifest):
+        raise CheckFailedError(
+            "this checkpoint was repaired, and its reference logits have not been computed since",
+            where=str(checkpoint.folder),
+            expected="a checkpoint that the training has loaded after the repair; run the workflow again, because the "
+            "training computes the logits when it starts",
+        )
     reference = verify_file(checkpoint.folder, checkpoint.manifest, REFERENCE_NAME)
-    model, info = AutoModelForCausalLM.from_pretrained(
-        folder, dtype=torch.float32, local_files_only=True, output_loading_info=True
-    )
+    # `trust_remote_code=False` also prevents transformers from asking on the terminal.
+    options = {"local_files_only": True, "trust_remote_code": False}
+    with _loading(folder):
+        tokenizer = AutoTokenizer.from_pretrained(folder, **options)
+        model, info = AutoModelForCausalLM.from_pretrained(
+            folder, dtype=torch.float32, output_loading_info=True, **options
+        )
     for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"):
         if info.get(kind):
             raise CheckFailedError(
@@ -69,8 +82,8 @@ def compare(folder: Path, checkpoint: Checkpoint) -> Comparison:
     rows = model.config.vocab_size
     difference = greatest = 0.0
     agreed = positions = 0
-    with safe_open(reference, framework="pt") as file, torch.inference_mode():
-        tokens, logits = _reference_tensors(file, reference)
+    with _opened(reference) as file, torch.inference_mode():
+        tokens, logits = _reference_tensors(file, reference, rows)
         samples, length = tokens.shape
         for sample in track(range(samples), "compare logits", samples, "samples"):
             expected = logits[sample][:, :rows]
@@ -86,12 +99,47 @@ def compare(folder: Path, checkpoint: Checkpoint) -> Comparison:
             greatest = max(greatest, float(expected.abs().max()))
             agreed += int((got.argmax(-1) == expected.argmax(-1)).sum())
             positions += length
-        prompt, text = _continuation(model, AutoTokenizer.from_pretrained(folder, local_files_only=True), tokens[0])
+        prompt, text = _continuation(model, tokenizer, tokens[0])
     return Comparison(samples, positions, difference, greatest, agreed / positions, prompt, text)
 
 
-def _reference_tensors(file: Any, path: Path) -> tuple[Any, Any]:
-    """Return all tokens, and a lazy slice of the logits. Raises InputError if the shapes do not match."""
+@contextlib.contextmanager
+def _loading(folder: Path) -> Iterator[None]:
+    """Turn any error of transformers into a CheckFailedError about the exported model."""
+    try:
+        yield
+    except Exception as error:  # transformers raises errors of many types for files that it cannot read
+        raise CheckFailedError(
+            "transformers cannot load the exported model or its tokenizer",
+            where=str(folder),
+            expected="a tokenizer_config.json as `bloomery tokenizer` writes it, and the transformers version of "
+            "requirements.lock; restore the run's tokenizer folder and export again",
+        ) from error
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """Open the reference file. Raises InputError if the file is not a complete safetensors file."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="pt") as file:
+            yield file
+    except SafetensorError as error:
+        raise InputError(
+            "the file is not a complete safetensors file",
+            where=str(path),
+            expected="the reference logits that the training wrote; export another checkpoint (--checkpoint)",
+        ) from error
+
+
+def _reference_tensors(file: Any, path: Path, rows: int) -> tuple[Any, Any]:
+    """Return all tokens, and a lazy slice of the logits.
+
+    Raises InputError if the types or shapes are wrong, or if a token is not a row of the embedding (`rows`).
+    """
+    import torch
+
     if not {"tokens", "logits"} <= set(file.keys()):
         raise InputError(
             f"the file contains the tensors {sorted(file.keys())}",
@@ -100,12 +148,27 @@ def _reference_tensors(file: Any, path: Path) -> tuple[Any, Any]:
         )
     tokens, logits = file.get_tensor("tokens"), file.get_slice("logits")
     shape = logits.get_shape()
-    if tokens.numel() == 0 or tokens.ndim != 2 or shape[:2] != list(tokens.shape):
+    matches = len(shape) == 3 and shape[:2] == list(tokens.shape) and shape[2] >= rows
+    if tokens.numel() == 0 or tokens.ndim != 2 or not matches:
         raise InputError(
             f"the shapes of 'tokens' {list(tokens.shape)} and 'logits' {shape} do not match",
             where=str(path),
             expected="'tokens' [samples, length] and 'logits' [samples, length, embedding rows]; export another "
             "checkpoint (--checkpoint)",
+        )
+    if tokens.dtype != torch.int64 or logits.get_dtype() != "F32":
+        raise InputError(
+            f"'tokens' has type {tokens.dtype} and 'logits' has type {logits.get_dtype()}",
+            where=str(path),
+            expected="int64 tokens and fp32 logits; export another checkpoint (--checkpoint)",
+        )
+    smallest, greatest = int(tokens.min()), int(tokens.max())
+    if not 0 <= smallest <= greatest < rows:
+        raise InputError(
+            f"the tokens range from {smallest} to {greatest}",
+            where=str(path),
+            expected=f"tokens from 0 to {rows - 1}, the rows of the embedding; export another checkpoint "
+            "(--checkpoint)",
         )
     return tokens, logits
 

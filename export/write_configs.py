@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bloomery.base.errors import CheckFailedError, InputError
+from bloomery.contracts.remote_code import refuse_remote_code
 from bloomery.contracts.tokenizer import CONFIG, SPECIAL, TOKENIZER, load_tokenizer, special_tokens, vocabulary_size
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def read_tokenizer(folder: Path, entries: int) -> TokenizerFacts:
     """Return the size and the special ids of the run's tokenizer.
 
     Raises:
-        InputError: a file is missing or damaged, or a special token has no id.
+        InputError: a file is missing or damaged, a special token has no id, or a file names Python code to run.
         CheckFailedError: the tokenizer does not have `entries` entries, the number that the model was trained with.
     """
     for name in REQUIRED_TOKENIZER_FILES:
@@ -40,6 +41,9 @@ def read_tokenizer(folder: Path, entries: int) -> TokenizerFacts:
                 where=str(folder / name),
                 expected="the file, as the workflow wrote it; restore this file or run the workflow again",
             )
+    for name in (CONFIG, SPECIAL):
+        if (folder / name).is_file():
+            refuse_remote_code(folder / name)
     path = folder / TOKENIZER
     tokenizer = load_tokenizer(path)
     size = vocabulary_size(tokenizer)

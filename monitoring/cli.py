@@ -18,17 +18,34 @@ def _root() -> None:
 @app.command()
 def plots(
     run: Annotated[Path, typer.Option(help="Folder of the run, such as runs/sample.")],
-    output_html: Annotated[Path, typer.Option(help="HTML file to write, with the plots of the training.")],
+    output_html: Annotated[
+        Path | None, typer.Option(help="HTML file to write, with the plots of the training.")
+    ] = None,
+    result: Annotated[
+        Path | None,
+        typer.Option(
+            help="Record of the run's page to write (runs/<name>/results/report/training.json), instead of "
+            "--output-html. The previous page is replaced when the new one is complete."
+        ),
+    ] = None,
 ) -> None:
     """Write one self-contained page with the losses, learning rate, gradient norm and speed of a training."""
     from bloomery.base.atomic import write_text
+    from bloomery.base.digest import sha256_file
     from bloomery.base.progress import say
-    from bloomery.contracts.metrics_record import events, total_energy, valid_records
+    from bloomery.contracts import lineage
     from bloomery.contracts.paths import RunPaths
+    from bloomery.contracts.read_metrics import events, total_energy, valid_records
+    from bloomery.contracts.result import written_to
     from monitoring.training_page import training_page
 
-    metrics = RunPaths(run).logs / "metrics.jsonl"
+    paths = RunPaths(run)
+    metrics = paths.logs / "metrics.jsonl"
     records, validations = valid_records(metrics)
     page = training_page(run.name, records, validations, events(metrics), total_energy(metrics))
-    write_text(output_html, page)
-    say(f"wrote {output_html}, with {len(records)} iterations of the training")
+    with written_to(None if output_html is None else output_html.parent, result, "--output-html") as new:
+        name = "training.html" if output_html is None else output_html.name
+        write_text(new.folder / name, page)
+        if paths.finished.is_file():
+            new.made_from = {lineage.TRAINING: sha256_file(paths.finished)}
+    say(f"wrote {new.shown / name}, with {len(records)} iterations of the training")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from bloomery.base.bundle import Bundle, LocalFile
 from bloomery.config.stages import PublishStage
-from bloomery.contracts.metrics_record import last_records
 from bloomery.contracts.paths import RunPaths
+from bloomery.contracts.read_metrics import last_records
 from monitoring.logs_card import logs_card
 from monitoring.snapshot import take_snapshot
 

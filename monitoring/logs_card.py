@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from bloomery.base.errors import InputError
+from bloomery.base.markdown_text import markdown_code, markdown_text
 from bloomery.base.units import format_finite
 from bloomery.contracts.metrics_record import MetricsRecord, ValidationRecord, perplexity
 from bloomery.contracts.segment import Segment, read_segment
@@ -42,19 +43,20 @@ def logs_card(
         rows += [
             ("iteration", f"{step.iteration:,} of {step.total_iterations:,} ({share:.1f} %)"),
             ("consumed tokens", f"{step.consumed_tokens:,}"),
-            ("loss", format_finite(step.loss, ".4f")),
-            ("gradient norm", format_finite(step.grad_norm, ".3f")),
+            ("training loss of this iteration", format_finite(step.loss, ".4f")),
+            ("gradient norm of this iteration", format_finite(step.grad_norm, ".3f")),
             ("learning rate", f"{step.learning_rate:.3E}"),
         ]
     if validation:
         mean = validation.validation_mean
-        said = f"{format_finite(mean, '.4f')} (perplexity {format_finite(perplexity(mean), ',.1f')})"
-        rows.append(("validation loss", f"{said} after iteration {validation.iteration:,}"))
+        said = f"{format_finite(mean, '.4f')} (perplexity of the mean: {format_finite(perplexity(mean), ',.1f')})"
+        name = f"mean validation loss over {len(validation.validation)} sets"
+        rows.append((name, f"{said} after iteration {validation.iteration:,}"))
     segments = list(_segments(files))
     text = (
         "---\ntags:\n- tensorboard\n- bloomery\n---\n\n"
-        f"# Logs of the run `{run}`\n\n"
-        f"This repository contains the logs of the training of `{model}`.\n\n"
+        f"# Logs of the run {markdown_code(run)}\n\n"
+        f"This repository contains the logs of the training of {markdown_code(model)}.\n\n"
         + _table(("training", ""), rows)
         + "\n| folder | content |\n|---|---|\n"
         "| `logs/` | `metrics.jsonl` (a record for each iteration, validation and event), `main_log.txt`, TensorBoard "
@@ -87,5 +89,5 @@ def _segments(files: Mapping[str, Path]) -> Iterable[Segment]:
 
 
 def _table(columns: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
-    lines = [columns, ("---",) * len(columns), *rows]
+    lines = [columns, ("---",) * len(columns), *(tuple(map(markdown_text, row)) for row in rows)]
     return "".join(f"| {' | '.join(row)} |\n" for row in lines)

@@ -36,8 +36,10 @@ def chosen(paths: RunPaths) -> Iterator[tuple[str, Path]]:
         for path in sorted(path for pattern in patterns for path in folder.glob(pattern)):
             relative = path.relative_to(folder)
             hidden = any(part.startswith(".") for part in relative.parts)
-            # A symbolic link could publish any file of this machine.
-            if not hidden and path.suffix != ".tmp" and path.is_file() and not path.is_symlink():
+            # A symbolic link, also of a folder, could publish any file of this machine. Only links to the run's results
+            # are followed.
+            foreign = not any(path.resolve().is_relative_to(own.resolve()) for own in (folder, paths.results))
+            if not hidden and path.suffix != ".tmp" and path.is_file() and not foreign:
                 yield f"{top}/{relative.as_posix()}", path
 
 
@@ -48,9 +50,10 @@ def training_ended(paths: RunPaths) -> bool:
     every segment's file must also exist, and none of them may be newer than finished.json.
     """
     try:
-        segments = [paths.segments / f"{n + 1}.json" for n in range(read_segment(paths.finished).number)]
         end = paths.finished.stat().st_mtime_ns
-        return all(path.stat().st_mtime_ns <= end for path in segments)
+        # The first missing file ends the loop, also if the number of segments is damaged.
+        numbers = range(1, read_segment(paths.finished).number + 1)
+        return all((paths.segments / f"{number}.json").stat().st_mtime_ns <= end for number in numbers)
     except (InputError, OSError):
         return False
 
@@ -74,7 +77,7 @@ def take_snapshot(paths: RunPaths, folder: Path, *, finished: bool) -> dict[str,
         for name, path in chosen(paths):
             target = folder / name
             target.parent.mkdir(parents=True, exist_ok=True)
-            if _copy(path, target, lines=path.suffix in LINES and not finished):
+            if _copy(path.resolve(), target, lines=path.suffix in LINES and not finished):
                 copies[name] = target
     return copies
 

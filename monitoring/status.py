@@ -7,22 +7,23 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 
 from bloomery.base import slurm
-from bloomery.base.atomic import read_json
 from bloomery.base.errors import BloomeryError
 from bloomery.base.times import utc_text
 from bloomery.contracts.parity import PARITY_NAME
 from bloomery.contracts.paths import RunPaths
+from bloomery.contracts.safe_path import read_part_names
 from bloomery.contracts.segment import SegmentStatus
+from bloomery.contracts.stale_artefacts import stale_artefacts
 from bloomery.orchestration.prepare_run import PARTS_NAME, TOKEN_FILES_NAME
 from bloomery.orchestration.run_lock import LOCK_NAME, holder
 from bloomery.orchestration.slurm_jobs import TRAINING_RULE, jobs_alive, workflow_names
-from bloomery.orchestration.workflow_command import read_command
+from bloomery.orchestration.workflow_command import read_command, rebuild_command
 from monitoring.sync_state import read_sync
 from monitoring.training_progress import (
     ChainFacts,
@@ -139,6 +140,10 @@ class RunStatus:
     published: bool
     resume_command: str | None = None
     """Command of the newest workflow, as a user can type it here; None if no workflow recorded it."""
+    stale: dict[str, str] = field(default_factory=dict)
+    """What each stale artefact is older than, such as `the corpus` (`bloomery.contracts.stale_artefacts`)."""
+    rebuild_command: str | None = None
+    """Command that builds all stale artefacts again; None without stale artefacts or without a recorded command."""
 
 
 def find_runs(root: Path) -> list[Path]:
@@ -168,6 +173,7 @@ def gather_status(run: Path, now: float) -> RunStatus:
     published = (paths.published / "publish.json").is_file()
     size = checkpoint.bytes if checkpoint and checkpoint.bytes else planned_checkpoint_bytes(paths, stage)
     free = shutil.disk_usage(run).free
+    stale = stale_artefacts(paths)
     begun = where is not None or segments.last_attempt is not None
     return RunStatus(
         run=run.as_posix(),
@@ -184,6 +190,8 @@ def gather_status(run: Path, now: float) -> RunStatus:
         models=models,
         published=published,
         resume_command=read_command(paths),
+        stale={name: each.older_than for name, each in stale.items()},
+        rebuild_command=rebuild_command(paths, stale),
     )
 
 
@@ -260,9 +268,9 @@ def _job(job: slurm.QueuedJob) -> Job:
 
 def _data(paths: RunPaths) -> list[StageCount]:
     """Count the shards that each data stage has finished, by listing one folder per stage and source."""
-    parts = {str(part) for part in read_json(paths.config / PARTS_NAME)}
+    parts = set(read_part_names(paths.config / PARTS_NAME))
     listing = paths.config / TOKEN_FILES_NAME
-    pairs = {str(pair) for pair in read_json(listing)} if listing.exists() else parts
+    pairs = set(read_part_names(listing)) if listing.exists() else parts
     folders = {
         "ingest": (paths.corpus / "raw", ".json"),
         "measure": (paths.corpus / "measures", ".json"),

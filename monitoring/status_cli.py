@@ -76,13 +76,22 @@ def lines(found: RunStatus) -> list[tuple[str, str]]:
         rows += _progress(found.progress)
     if found.segments.last_attempt:
         rows.append(("segments", _segments(found.segments)))
+    if found.segments.damaged:
+        names = ", ".join(found.segments.damaged)
+        rows.append(("damaged", f"in train/segments: {names}; restore or delete these files, and start the run again"))
     rows += _queue(found)
     if checkpoint := found.checkpoint:
         age = _age(checkpoint.age_seconds)
         rows.append(("last checkpoint", f"{checkpoint.name}, {age}, {format_bytes(checkpoint.bytes)}"))
     if found.models:
-        where = ", published" if found.published else ", not published"
-        rows.append(("exported", ", ".join(found.models) + where))
+        older = {name: f" [OLDER THAN {than}]" for name, than in found.stale.items()}
+        models = ", ".join(f"{name}{older.get(f'model {name}', '')}" for name in found.models)
+        rows.append(("exported", models + (", published" if found.published else ", not published")))
+    if found.stale:
+        how = f"; to build them again: {found.rebuild_command}" if found.rebuild_command else ""
+        rows.append(
+            ("out of date", ", ".join(f"{name} (older than {than})" for name, than in found.stale.items()) + how)
+        )
     rows += [("sync", _sync(found)), ("disk", _disk(found)), ("next", next_command(found))]
     return rows
 
@@ -137,27 +146,37 @@ def _progress(progress: TrainingProgress) -> list[tuple[str, str]]:
             "iteration",
             f"{progress.iteration:,} of {progress.total_iterations:,}, "
             f"{format_count(progress.consumed_tokens)} of {format_count(progress.tokens)} tokens, "
-            f"{_age(progress.age_seconds)}",
+            f"the last one {_age(progress.age_seconds)}",
         ),
     ]
     if progress.iteration < progress.total_iterations:
         days = f" ({progress.seconds_left / 86400:.1f} days)" if progress.seconds_left >= 2 * 86400 else ""
         rows.append(
-            ("time left", f"{format_seconds(progress.seconds_left)}{days}, without time in the queue and for saves")
+            (
+                "time left",
+                f"{format_seconds(progress.seconds_left)}{days} of iterations, without starts, saves, validations and "
+                "time in the queue",
+            )
         )
     loss = f"{format_finite(progress.loss, '.4f')}, gradient norm {format_finite(progress.grad_norm, '.3f')}"
+    rows.append(("last training loss", loss))
     if progress.validation_loss is not None:
-        loss += (
-            f", validation loss {progress.validation_loss:.4f} (perplexity {perplexity(progress.validation_loss):,.1f})"
+        sets = f"{progress.validation_sets} set{'' if progress.validation_sets == 1 else 's'}"
+        said = (
+            f"{progress.validation_loss:.4f} after iteration {progress.validation_iteration:,}, mean over {sets} "
+            f"(perplexity of the mean: {perplexity(progress.validation_loss):,.1f})"
         )
-    return [*rows, ("loss", loss), ("speed", _speed(progress)), *_watched(progress)]
+        rows.append(("validation loss", said))
+    return [*rows, ("speed", _speed(progress)), *_watched(progress)]
 
 
 def _speed(progress: TrainingProgress) -> str:
-    said = f"{progress.tokens_per_second:,.0f} tokens/s, batches of {progress.global_batch_size:,} samples"
-    said += f", {progress.tflops_hardware:.4g} TFLOP/s per device"
+    said = f"{progress.tokens_per_second:,.0f} tokens/s, {progress.tflops_hardware:.4g} TFLOP/s per device"
     if progress.mfu is not None:
         said += f", {100 * progress.mfu:.1f} % MFU"
+    count = progress.speed_iterations
+    said += f" over the last {count} iterations" if count > 1 else " in the first iteration"
+    said += f"; batches of {progress.global_batch_size:,} samples"
     if progress.slowest_rank is not None and progress.slowest_rank != progress.fastest_rank:
         said += (
             f"; slowest rank {progress.slowest_rank} ({progress.slowest_seconds:.3g} s of computation per iteration), "

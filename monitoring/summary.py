@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
+import math
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import median
-from typing import Any
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
 
 from bloomery.base.atomic import read_json
-from bloomery.contracts.index import read_index_manifest
-from bloomery.contracts.metrics_record import total_energy, valid_records
+from bloomery.base.errors import InputError
+from bloomery.config.explain_value import wrong_values
+from bloomery.config.section import Count
+from bloomery.contracts.index_manifest import read_index_manifest
 from bloomery.contracts.parity import PARITY_NAME, read_parity
 from bloomery.contracts.paths import RunPaths
+from bloomery.contracts.read_metrics import total_energy, valid_records
+from bloomery.contracts.safe_path import read_part_names
+from bloomery.contracts.stale_artefacts import stale_artefacts
+from bloomery.detect.speed import Speed, speed_of
 from bloomery.orchestration.slurm_jobs import workflow_names
-from bloomery.orchestration.workflow_command import read_command
+from bloomery.orchestration.workflow_command import read_command, rebuild_command
 
 
 @dataclass(frozen=True)
@@ -35,7 +44,6 @@ class CorpusFacts:
 class IndexFacts:
     """Facts from index.json."""
 
-    vocabulary_size: int
     tokens: int
     train_samples: int
     validation_sets: int
@@ -65,10 +73,10 @@ class TrainingFacts:
     co2_kg: float | None
     estimated_kwh: float | None
     """Part of `energy_kwh` that was estimated, not measured by a sensor; None if it was not recorded."""
-    seconds: float
-    """Sum of the times of all iterations, in seconds."""
-    tokens_per_second: float
-    """Median of the tokens per second over the iterations."""
+    validation_sets: int
+    """Number of sets in the last validation."""
+    speed: Speed
+    """Speed over all valid iterations. Iterations that were repeated after a restart count once."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +100,8 @@ class RunSummary:
 
     run: str
     corpus: CorpusFacts | None
+    vocabulary_size: int | None
+    """Number of entries of the tokenizer."""
     index: IndexFacts | None
     training: TrainingFacts | None
     models: list[ModelFacts]
@@ -102,14 +112,20 @@ class RunSummary:
     """Command of the newest workflow, as a user can type it here; None if no workflow recorded it."""
     on_cluster: bool = False
     """Whether a workflow of this run sent its jobs to SLURM."""
+    stale: dict[str, str] = field(default_factory=dict)
+    """What each stale artefact is older than, such as `the corpus` (`bloomery.contracts.stale_artefacts`)."""
+    rebuild_command: str | None = None
+    """Command that builds all stale artefacts again; None without stale artefacts or without a recorded command."""
 
 
 def gather_summary(run: Path) -> RunSummary:
     """Return the facts of the run in the folder `run`. Raises InputError if a file of the run is damaged."""
     paths = RunPaths(run)
+    stale = stale_artefacts(paths)
     return RunSummary(
         run=run.as_posix(),
         corpus=_corpus(paths),
+        vocabulary_size=_vocabulary_size(paths.tokenizer),
         index=_index(paths),
         training=_training(paths),
         models=[_model(parity.parent) for parity in sorted(paths.export.glob(f"*/{PARITY_NAME}"))],
@@ -117,32 +133,81 @@ def gather_summary(run: Path) -> RunSummary:
         seconds=_seconds(run / "benchmarks"),
         resume_command=read_command(paths),
         on_cluster=bool(workflow_names(paths)),
+        stale={name: each.older_than for name, each in stale.items()},
+        rebuild_command=rebuild_command(paths, stale),
     )
 
 
 def _corpus(paths: RunPaths) -> CorpusFacts | None:
     if not (paths.corpus / "mixture.json").exists():
         return None
-    parts = read_json(paths.config / "parts.json")
+    parts = read_part_names(paths.config / "parts.json")
     if not parts:
         return None  # the run only adopts token files
-    raw = [read_json(paths.corpus / "raw" / f"{part}.json")["counts"] for part in parts]
-    clean = [read_json(paths.corpus / "clean" / f"{part}.json")["counts"] for part in parts]
+    raw = [_counts(paths.corpus / "raw" / f"{part}.json", _RawCounts) for part in parts]
+    clean = [_counts(paths.corpus / "clean" / f"{part}.json", _CleanCounts) for part in parts]
     removed: Counter[str] = Counter()
     languages = set()
     for counts in clean:
-        for language, entry in counts["languages"].items():
-            removed.update({rule: entry["removed"][rule]["documents"] for rule in entry["removed"]})
-            if entry["out"]["documents"]:
+        for language, entry in counts.languages.items():
+            removed.update({rule: amount.documents for rule, amount in entry.removed.items()})
+            if entry.out.documents:
                 languages.add(language)
     return CorpusFacts(
-        documents_in=sum(counts["documents"] for counts in raw),
-        bad_rows=sum(counts["bad_rows"] for counts in raw),
-        documents_out=sum(counts["out"]["documents"] for counts in clean),
-        bytes_out=sum(counts["out"]["bytes"] for counts in clean),
+        documents_in=sum(counts.documents for counts in raw),
+        bad_rows=sum(counts.bad_rows for counts in raw),
+        documents_out=sum(counts.out.documents for counts in clean),
+        bytes_out=sum(counts.out.bytes for counts in clean),
         languages=len(languages),
         removed=dict(sorted(removed.items(), key=lambda item: (-item[1], item[0]))),
     )
+
+
+def _vocabulary_size(folder: Path) -> int | None:
+    """Return the size that the record of the tokenizer's training or import states."""
+    for name in ("training.json", "origin.json"):
+        if (folder / name).is_file():
+            return int(read_json(folder / name)["vocabulary"])
+    return None
+
+
+class _Amount(BaseModel):
+    documents: Count
+    bytes: Count = 0
+
+
+class _LanguageCounts(BaseModel):
+    out: _Amount
+    removed: dict[str, _Amount]
+
+
+class _RawCounts(BaseModel):
+    """Counts in the manifest of a raw shard that the summary shows."""
+
+    documents: Count
+    bad_rows: Count
+
+
+class _CleanCounts(BaseModel):
+    """Counts in the manifest of a clean shard that the summary shows."""
+
+    out: _Amount
+    languages: dict[str, _LanguageCounts]
+
+
+C = TypeVar("C", _RawCounts, _CleanCounts)
+
+
+def _counts(path: Path, kind: type[C]) -> C:
+    value = read_json(path)
+    try:
+        return kind.model_validate(value.get("counts") if isinstance(value, dict) else None)
+    except ValidationError as error:
+        raise InputError(
+            f"not the manifest of a shard: counts.{wrong_values(error, kind)}",
+            where=str(path),
+            expected="a manifest that the workflow wrote; delete the file and start the workflow again",
+        ) from error
 
 
 def _index(paths: RunPaths) -> IndexFacts | None:
@@ -150,7 +215,6 @@ def _index(paths: RunPaths) -> IndexFacts | None:
         return None
     manifest = read_index_manifest(paths.index_manifest)
     return IndexFacts(
-        vocabulary_size=manifest.vocabulary_size,
         tokens=sum(entry.tokens for entry in manifest.token_files),
         train_samples=manifest.train_samples,
         validation_sets=len(manifest.validation),
@@ -177,8 +241,8 @@ def _training(paths: RunPaths) -> TrainingFacts | None:
         energy_kwh=energy.energy_kwh if energy else None,
         co2_kg=energy.co2_kg if energy else None,
         estimated_kwh=energy.estimated_kwh if energy else None,
-        seconds=sum(record.seconds for record in records),
-        tokens_per_second=median(record.tokens_per_second for record in records),
+        validation_sets=len(checks[-1].validation) if checks else 0,
+        speed=speed_of(records),
     )
 
 
@@ -206,9 +270,16 @@ def _published(folder: Path) -> dict[str, Any] | None:
     for role, path in (("logs", logs), ("model", model)):
         if path.exists():
             value = read_json(path)
-            place = value.get("model", value)
-            facts |= {"target": value["target"], "endpoint": value.get("endpoint")}
-            facts[role] = place.get("repository") or place.get("folder")
+            place = value.get("model", value) if isinstance(value, dict) else None
+            found = [value.get("target"), value.get("endpoint")] if isinstance(place, dict) else [None]
+            found += [place.get("repository") or place.get("folder")] if isinstance(place, dict) else []
+            if found[0] is None or not all(isinstance(text, str | None) for text in found):
+                raise InputError(
+                    "not a report of what was published",
+                    where=str(path),
+                    expected="a report that `bloomery publish` or `bloomery sync` wrote; publish again",
+                )
+            facts |= {"target": found[0], "endpoint": found[1], role: found[2]}
     return facts
 
 
@@ -217,7 +288,12 @@ def _seconds(folder: Path) -> dict[str, float]:
     seconds: dict[str, float] = {}
     for path in sorted(folder.rglob("*.tsv")):
         rule = path.relative_to(folder).parts[0].removesuffix(".tsv")
-        with path.open(newline="") as handle:
+        # A damaged file is read up to the damage. The times of the other jobs are not known.
+        with (
+            path.open(newline="", encoding="utf-8", errors="replace") as handle,
+            contextlib.suppress(csv.Error, KeyError, TypeError, ValueError),
+        ):
             for row in csv.DictReader(handle, delimiter="\t"):
-                seconds[rule] = seconds.get(rule, 0.0) + float(row["s"])
+                taken = float(row["s"])
+                seconds[rule] = seconds.get(rule, 0.0) + (taken if 0 <= taken < math.inf else 0.0)
     return {rule: round(value, 1) for rule, value in seconds.items()}

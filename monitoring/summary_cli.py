@@ -35,7 +35,7 @@ def summary(
         print(dump_json({**asdict(facts), "next": next_command(facts)}), end="")
         return
     rows = lines(facts)
-    styles = ["red" if text.startswith("FAILS") else "" for _, text in rows]
+    styles = ["red" if text.startswith("FAILS") else "yellow" if "[OLDER THAN " in text else "" for _, text in rows]
     print_table(("", ""), rows, title=facts.run, styles=styles)
 
 
@@ -43,8 +43,16 @@ def lines(facts: RunSummary) -> list[tuple[str, str]]:
     """Return the rows of the summary, one fact per row."""
     from bloomery.base.units import format_bytes, format_energy, format_finite, format_seconds
     from bloomery.contracts.metrics_record import perplexity
+    from bloomery.contracts.stale_artefacts import CORPUS, INDEX, TOKENIZER, TRAINING
 
     rows: list[tuple[str, str]] = []
+
+    def mark(artefact: str, begin: int) -> None:
+        """Mark the rows from number `begin` on, which show a stale artefact."""
+        if artefact in facts.stale:
+            rows[begin:] = [(name, f"{text} [OLDER THAN {facts.stale[artefact]}]") for name, text in rows[begin:]]
+
+    begin = 0
     if corpus := facts.corpus:
         removed = [f"{count} {rule.replace('_', ' ')}" for rule, count in corpus.removed.items()]
         rules = f": {', '.join(removed[:_RULES_SHOWN])}" if removed else ""
@@ -54,36 +62,59 @@ def lines(facts: RunSummary) -> list[tuple[str, str]]:
             ("documents removed", f"{sum(corpus.removed.values()):,}{rules}{more}"),
             (
                 "documents kept",
-                f"{corpus.documents_out:,} in {corpus.languages} languages, {format_bytes(corpus.bytes_out)}",
+                f"{corpus.documents_out:,} in {corpus.languages} languages, {format_bytes(corpus.bytes_out)} of text",
             ),
         ]
+    mark(CORPUS, begin)
+    if facts.vocabulary_size is not None:
+        begin = len(rows)
+        rows.append(("tokenizer", f"vocabulary of {facts.vocabulary_size:,} entries"))
+        mark(TOKENIZER, begin)
     if index := facts.index:
-        rows += [
-            ("tokenizer", f"vocabulary of {index.vocabulary_size:,} entries"),
-            (
-                "index",
-                f"{index.tokens:,} tokens, {index.train_samples:,} samples, {index.validation_sets} validation sets",
-            ),
-        ]
+        begin = len(rows)
+        sizes = (
+            f"{index.tokens:,} tokens of text, {index.train_samples:,} training samples, "
+            f"{index.validation_sets} validation sets"
+        )
+        rows.append(("index", sizes))
+        mark(INDEX, begin)
+    begin = len(rows)
     if training := facts.training:
         done = (
-            f"{training.iteration:,} of {training.total_iterations:,} iterations, {training.consumed_tokens:,} tokens"
+            f"{training.iteration:,} of {training.total_iterations:,} iterations, "
+            f"{training.consumed_tokens:,} consumed tokens"
         )
-        speed = f"{format_seconds(training.seconds)}, {training.tokens_per_second:,.0f} tokens/s"
+        speed = training.speed
+        first, last = (format_finite(loss, ".3f") for loss in (training.first_loss, training.last_loss))
         rows += [
-            ("training", f"{done}, {speed}"),
-            ("loss", f"{format_finite(training.first_loss, '.3f')} -> {format_finite(training.last_loss, '.3f')}"),
+            ("training", done),
+            (
+                "speed",
+                f"{speed.tokens_per_second:,.0f} tokens/s = {speed.tokens:,} tokens / {format_seconds(speed.seconds)} "
+                "of iterations, without starts, validations and saves (median of the iterations: "
+                f"{speed.median_tokens_per_second:,.0f} tokens/s)",
+            ),
+            ("training loss", f"{first} in the first iteration, {last} in the last"),
         ]
         if training.first_validation is not None and training.last_validation is not None:
-            change = f"{training.first_validation:.3f} -> {training.last_validation:.3f}"
-            rows.append(("validation loss", f"{change} (perplexity {perplexity(training.last_validation):,.1f})"))
+            sets = f"{training.validation_sets} set{'' if training.validation_sets == 1 else 's'}"
+            rows.append(
+                (
+                    "validation loss",
+                    f"{training.first_validation:.3f} in the first validation, {training.last_validation:.3f} in the "
+                    f"last: mean over {sets} (perplexity of the last mean: "
+                    f"{perplexity(training.last_validation):,.1f})",
+                )
+            )
         if training.skipped_samples or training.skipped_updates:
             left_out = f"{training.skipped_samples:,} samples, {training.skipped_updates:,} updates"
             rows.append(("skipped", left_out))
         if training.energy_kwh is not None and training.co2_kg is not None:
             said = format_energy(training.energy_kwh, training.co2_kg, training.estimated_kwh)
-            rows.append(("energy", said))
+            rows.append(("energy", f"{said}, all segments together"))
+    mark(TRAINING, begin)
     for model in facts.models:
+        begin = len(rows)
         verdict = "holds" if model.passed else "FAILS"
         rows += [
             ("model", f"{model.folder}: {model.parameters:,} parameters, {format_bytes(model.bytes)}"),
@@ -94,13 +125,20 @@ def lines(facts: RunSummary) -> list[tuple[str, str]]:
             ),
             ("generated text", _one_line(f"{model.prompt} >>> {model.text}")),
         ]
+        mark(f"model {model.name}", begin)
     if facts.published:
         where = facts.published.get("endpoint") or f"{facts.run}/published"
         what = [facts.published[role] for role in ("model", "logs") if facts.published[role]]
+        begin = len(rows)
         rows.append(("published", f"{' and '.join(what)} at {where}"))
+        mark(next((name for name in facts.stale if name.startswith("published ")), ""), begin)
     if facts.seconds:
         slowest = sorted(facts.seconds.items(), key=lambda item: -item[1])[:4]
-        rows.append(("slowest rules", ", ".join(f"{rule} {format_seconds(value)}" for rule, value in slowest)))
+        said = ", ".join(f"{rule} {format_seconds(value)}" for rule, value in slowest)
+        rows.append(("slowest rules", f"{said} (run time, summed over the jobs of a rule)"))
+    if facts.stale:
+        how = f"; to build them again: {facts.rebuild_command}" if facts.rebuild_command else ""
+        rows.append(("out of date", f"{', '.join(facts.stale)}{how}"))
     rows.append(("next", next_command(facts)))
     return rows
 
@@ -113,6 +151,8 @@ def next_command(facts: RunSummary) -> str:
     """Return the command to type next."""
     is_sample = Path(facts.run).name == "sample"
     resume = facts.resume_command or "the command that started the run"
+    if facts.rebuild_command is not None:
+        return facts.rebuild_command
     if not facts.models:
         return f"{resume} (to resume the run)"
     if is_sample:

@@ -13,10 +13,11 @@ app = typer.Typer(help="Push the logs of a run to a Hub once.", add_completion=F
 @app.command()
 def sync(
     run: Annotated[Path, typer.Option(help="Folder of the run, such as runs/sample.")],
-    output: Annotated[
+    result: Annotated[
         Path | None,
         typer.Option(
-            help="JSON report to write. If no Hub is configured, the logs are copied into a folder beside this report."
+            help="Record of the run's last sync to write (runs/<name>/results/logs.json). The report is then in "
+            "runs/<name>/published/logs.json and, if no Hub is configured, a copy of the logs beside it."
         ),
     ] = None,
     wait_seconds: Annotated[
@@ -33,10 +34,11 @@ def sync(
     """Push logs, metrics, TensorBoard files, segments, reports and a README once to the logs repository on a Hub."""
     from bloomery.base.atomic import dump_json
     from bloomery.contracts.paths import RunPaths
-    from monitoring.sync_run import sync_run
+    from bloomery.contracts.result import Place
+    from monitoring.sync_run import REPORT_NAME, sync_run
 
-    state = sync_run(RunPaths(run), output=output, wait_seconds=wait_seconds, retry_seconds=retry_seconds)
+    state = sync_run(RunPaths(run), result=result, wait_seconds=wait_seconds, retry_seconds=retry_seconds)
     if as_json:
         print(dump_json(state.model_dump(mode="json")), end="")
-    elif output is not None:
-        print(output)
+    elif result is not None:
+        print(Place.of(result).shown / REPORT_NAME)

@@ -14,13 +14,16 @@ from typing import Any
 
 from bloomery.base.atomic import write_json
 from bloomery.base.bundle import Bundle, LocalFile, copy_bundle, refuse_token
+from bloomery.base.digest import sha256_file
 from bloomery.base.errors import BloomeryError, ConfigError
 from bloomery.base.hub import Hub
 from bloomery.base.hub_access import find_token, why_local
 from bloomery.base.progress import say
 from bloomery.base.times import utc_now
 from bloomery.config.stages import PublishStage, read_stage
+from bloomery.contracts.lineage import TRAINING
 from bloomery.contracts.paths import RunPaths
+from bloomery.contracts.result import Place, new_result
 from monitoring.logs_bundle import logs_bundle
 from monitoring.snapshot import training_ended
 from monitoring.sync_lock import sync_lock
@@ -29,6 +32,8 @@ from monitoring.sync_state import SyncState, failing, read_state, write_sync
 _ATTRIBUTES = ".gitattributes"
 _LARGE_FILES = ("logs/**", "archive/**")
 _SNAPSHOT_NAME = ".snapshot"
+REPORT_NAME = "logs.json"
+"""File that records the last sync of a run."""
 
 
 def read_publish_stage(paths: RunPaths) -> PublishStage:
@@ -37,19 +42,19 @@ def read_publish_stage(paths: RunPaths) -> PublishStage:
 
 
 def sync_run(
-    paths: RunPaths, *, output: Path | None = None, wait_seconds: float = 0.0, retry_seconds: float = 900.0
+    paths: RunPaths, *, result: Path | None = None, wait_seconds: float = 0.0, retry_seconds: float = 900.0
 ) -> SyncState:
     """Sync a run once. Afterwards the repository contains what the run's files contained when the sync began.
 
     Args:
         paths: the paths of the run; its config/publish.json states where the logs go.
-        output: report to write, for the last sync of a run. If no Hub is configured, the files are copied into a folder
-            beside the report.
+        result: record of the last sync of a run (results/logs.json). It leads to the report logs.json and, if no Hub is
+            configured, to a copy of the files beside it.
         wait_seconds: how long to wait for another sync of this run.
         retry_seconds: how long to retry after transient faults of the Hub.
 
     Raises:
-        ConfigError: no Hub is configured and `output` is None, or the Hub refuses the access token.
+        ConfigError: no Hub is configured and `result` is None, or the Hub refuses the access token.
         CheckFailedError: a file contains the access token, or the repository differs from what was sent.
         InputError: config/publish.json is missing, or the Hub refuses a request.
         ResourceError: the run's folder cannot be written.
@@ -57,7 +62,7 @@ def sync_run(
     """
     stage = read_publish_stage(paths)
     reason = why_local(hub=stage.publish.hub)
-    if reason is not None and output is None:
+    if reason is not None and result is None:
         raise ConfigError(
             f"no Hub is configured: {reason}",
             where=str(paths.run),
@@ -69,30 +74,35 @@ def sync_run(
         finished = training_ended(paths)
         try:
             bundle, title = logs_bundle(stage, paths, snapshot, finished=finished)
-            if reason is not None:
-                assert output is not None
-                copy_bundle(bundle, output.parent / bundle.name)
-                report: dict[str, Any] = {
-                    "target": "folder",
-                    "reason": reason,
-                    "folder": bundle.name,
-                    "files": bundle.listing(),
-                }
-                say(f"logs copied to {output.parent / bundle.name}, not to a Hub, because {reason}")
-            else:
-                state = _send(stage, bundle, title, state, last=output is not None, retry_seconds=retry_seconds)
+            report: dict[str, Any] = {"files": bundle.listing()}
+            if reason is None:
+                state = _send(stage, bundle, title, state, last=result is not None, retry_seconds=retry_seconds)
                 state = state.model_copy(update={"finished": finished})
                 write_sync(paths.sync_state, state)
-                report = {"target": "hub", "files": bundle.listing()}
+                report |= {"target": "hub"}
                 report |= {key: getattr(state, key) for key in ("endpoint", "repository", "commit")}
+            else:
+                report |= {"target": "folder", "reason": reason, "folder": bundle.name}
+            if result is not None:
+                _record(Place.of(result), bundle, report, paths)
         except BloomeryError as error:
             write_sync(paths.sync_state, failing(state, str(error)))
             raise
         finally:
             shutil.rmtree(snapshot, ignore_errors=True)
-        if output is not None:
-            write_json(output, report)
         return state
+
+
+def _record(place: Place, bundle: Bundle, report: dict[str, Any], paths: RunPaths) -> None:
+    """Write the report of a run's last sync and, without a Hub, a copy of the files."""
+    with new_result(place) as new:
+        if report["target"] == "folder":
+            copy_bundle(bundle, new.folder / bundle.name)
+        write_json(new.folder / REPORT_NAME, report)
+        if paths.finished.is_file():
+            new.made_from = {TRAINING: sha256_file(paths.finished)}
+    if report["target"] == "folder":
+        say(f"logs copied to {place.shown / bundle.name}, not to a Hub, because {report['reason']}")
 
 
 def _send(

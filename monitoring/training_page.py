@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
-from statistics import median
 from string import Template
 
 from bloomery.base.errors import InputError
 from bloomery.base.units import format_energy, format_finite, format_seconds
 from bloomery.contracts.metrics_record import EnergyRecord, EventRecord, MetricsRecord, ValidationRecord, perplexity
+from bloomery.detect.speed import speed_of
 from monitoring import plots
 
 _TFLOPS = {"tflops_hardware": "hardware (recomputation counted)", "tflops_model": "model"}
@@ -91,7 +91,7 @@ def training_page(
         ("Learning rate", plots.metric(records, "learning_rate", "learning rate")),
         ("Global batch", plots.metric(records, "global_batch_size", "samples")),
         ("Gradient norm", plots.metric(records, "grad_norm", "gradient norm", logarithmic=True, events=events)),
-        ("Speed", plots.metric(records, "tokens_per_second", "tokens per second")),
+        ("Speed of each iteration", plots.metric(records, "tokens_per_second", "tokens per second")),
         ("TFLOP/s per device", plots.several(records, _TFLOPS, "TFLOP/s")),
         *(
             (title, plots.metric(records, column, y_label))
@@ -115,32 +115,38 @@ def training_page(
 def _facts(
     records: Sequence[MetricsRecord], validations: Sequence[ValidationRecord], energy: EnergyRecord | None
 ) -> str:
-    first, last = records[0], records[-1]
+    first, last, speed = records[0], records[-1], speed_of(records)
     rows = [
         ("iterations", f"{last.iteration:,} of {last.total_iterations:,}"),
         ("consumed data", f"{last.consumed_samples:,} samples, {last.consumed_tokens:,} tokens"),
-        ("training loss", f"{format_finite(first.loss, '.4f')} → {format_finite(last.loss, '.4f')}"),
-        ("time of all iterations", format_seconds(sum(record.seconds for record in records))),
-        ("speed, median", f"{median(record.tokens_per_second for record in records):,.0f} tokens per second"),
         (
-            "TFLOP/s per device, median",
-            f"{median(record.tflops_hardware for record in records):.4g} with recomputation, "
-            f"{median(record.tflops_model for record in records):.4g} without",
+            "training loss, first and last iteration",
+            f"{format_finite(first.loss, '.4f')} → {format_finite(last.loss, '.4f')}",
+        ),
+        ("time of all iterations", f"{format_seconds(speed.seconds)}, without starts, validations and saves"),
+        (
+            "speed",
+            f"{speed.tokens_per_second:,.0f} tokens per second of this time (median of the iterations: "
+            f"{speed.median_tokens_per_second:,.0f})",
+        ),
+        (
+            "TFLOP/s per device over this time",
+            f"{speed.tflops_hardware:.4g} with recomputation, {speed.tflops_model:.4g} without",
         ),
         ("segments of the training", str(len({record.segment for record in records}))),
     ]
     if validations:
         before, after = validations[0].validation_mean, validations[-1].validation_mean
         change = f"{format_finite(before, '.4f')} → {format_finite(after, '.4f')}"
-        said = f"{change} (perplexity {format_finite(perplexity(after), ',.1f')})"
-        rows.insert(3, ("validation loss, mean over sets", said))
+        said = f"{change} (perplexity of the last mean: {format_finite(perplexity(after), ',.1f')})"
+        rows.insert(3, (f"mean validation loss over {len(validations[-1].validation)} sets, first and last", said))
     if last.skipped_updates or last.skipped_samples:
         finite = f" ({last.non_finite:,} with a loss or gradient that is not finite)" if last.non_finite else ""
         rows.append(("skipped", f"{last.skipped_samples:,} samples, {last.skipped_updates:,} updates{finite}"))
     if energy is not None:
         nodes = f"{energy.nodes} node{'s' if energy.nodes != 1 else ''}"
         said = format_energy(energy.energy_kwh, energy.co2_kg, energy.estimated_kwh)
-        rows.append(("energy", f"{said} ({nodes}, recorded by codecarbon)"))
+        rows.append(("energy", f"{said} ({nodes}, all segments together, recorded by codecarbon)"))
     cells = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in rows)
     return f"<table>{cells}</table>"
 
@@ -154,7 +160,8 @@ def _validation_table(validations: Sequence[ValidationRecord]) -> str:
     )
     mean = f"<tr><th>mean</th>{_cell(first.validation_mean, '.4f')}{_cell(last.validation_mean, '.4f')}"
     rows += f"{mean}{_cell(perplexity(last.validation_mean), ',.1f')}</tr>"
-    head = '<tr><th>set</th><th class="number">first</th><th class="number">last</th><th class="number">perplexity</th>'
+    names = "".join(f'<th class="number">{name}</th>' for name in ("first", "last", "last perplexity"))
+    head = f"<tr><th>set</th>{names}"
     return f"<table>{head}</tr>{rows}</table>"
 
 

@@ -6,6 +6,7 @@ the training.
 
 from __future__ import annotations
 
+import re
 import socket
 import time
 from dataclasses import dataclass
@@ -17,19 +18,23 @@ from bloomery.base.errors import InputError
 from bloomery.config.stages import TokenizerStage, TrainStage, read_stage
 from bloomery.contracts.checkpoint import MANIFEST_NAME, read_checkpoint, step_folders
 from bloomery.contracts.lease import LEASE_NAME, parse_holder
-from bloomery.contracts.metrics_record import EnergyRecord, EventRecord, MetricsRecord, ValidationRecord, read_tail
+from bloomery.contracts.metrics_record import EnergyRecord, EventRecord, MetricsRecord, ValidationRecord
 from bloomery.contracts.paths import RunPaths
+from bloomery.contracts.read_metrics import read_tail
 from bloomery.contracts.segment import Segment, read_segment
 from bloomery.contracts.train_stage import read_effective
+from bloomery.detect.speed import speed_of
 from bloomery.spec.batch import samples_of_time
-from bloomery.spec.memory import checkpoint_bytes_per_parameter
-from bloomery.spec.parameters import padded_vocabulary, parameter_count
+from bloomery.spec.checkpoint_size import checkpoint_size
+from bloomery.spec.parameters import padded_vocabulary
 from bloomery.spec.position import Position
 from bloomery.spec.trajectory import Trajectory, trajectory
 
 _RECENT = 50
 _SEGMENTS_SHOWN = 3
 _EVENTS_SHOWN = 3
+_ATTEMPTS_TRIED = 3
+_NUMBERED = re.compile(r"[0-9]{1,9}\.json")
 
 
 @dataclass(frozen=True)
@@ -49,6 +54,10 @@ class TrainingProgress:
     """Gradient norm of the last iteration; None if it was not finite."""
     validation_loss: float | None
     """Mean loss over the sets in the newest validation; None if it is not among the last records or not finite."""
+    validation_sets: int
+    """Number of sets in that validation; 0 if it is not among the last records."""
+    validation_iteration: int
+    """Iteration after which that validation was made; 0 if it is not among the last records."""
     skipped_samples: int
     """Number of samples that were consumed but not trained on."""
     skipped_updates: int
@@ -60,9 +69,10 @@ class TrainingProgress:
     energy: EnergyRecord | None
     """Energy of the newest segment so far; None if it is not among the last records."""
     tflops_hardware: float
-    """TFLOP/s of one device, including recomputation; median of the last iterations."""
+    """TFLOP/s of one device, including recomputation, over the last `speed_iterations` iterations."""
     mfu: float | None
-    """Model FLOPs utilization, median of the last iterations; None if the device's peak is not configured."""
+    """Model FLOPs utilization over the last `speed_iterations` iterations; None if the device's peak is not
+    configured."""
     fastest_rank: int | None
     fastest_seconds: float | None
     """Computing time of the fastest rank in the last iteration, in seconds."""
@@ -70,9 +80,13 @@ class TrainingProgress:
     slowest_seconds: float | None
     """Computing time of the slowest rank in the last iteration, in seconds."""
     tokens_per_second: float
-    """Tokens per second of the whole training; median of the last iterations."""
+    """Tokens per second of all devices together: tokens of the last `speed_iterations` iterations divided by the
+    seconds of these iterations, without validations and saves."""
+    speed_iterations: int
+    """Number of iterations over which speed, TFLOP/s and MFU were computed."""
     seconds_left: float
-    """Remaining training time in seconds, without saves, validations and waiting in a queue."""
+    """Remaining time of the iterations in seconds, at the median pace of the last iterations, without starts, saves,
+    validations and waiting in a queue."""
     time: str
     """Time when the last iteration ended: UTC, ISO 8601."""
     age_seconds: float
@@ -103,6 +117,8 @@ class ChainFacts:
     """The last segments of the chain."""
     last_attempt: SegmentFacts | None
     """The last attempt to train, which need not be part of the chain: it may have been stopped or have failed."""
+    damaged: list[str]
+    """Names of damaged files among those that were read, relative to the folder of segments."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +150,8 @@ def progress(paths: RunPaths, stage: TrainStage, now: float) -> TrainingProgress
     if not recent:
         return None
     last, training = recent[-1], stage.training
-    means = [record.validation_mean for record in records if isinstance(record, ValidationRecord)]
+    checks = [record for record in records if isinstance(record, ValidationRecord)]
+    speed = speed_of(recent)
     run = trajectory(stage.model, training, Position.of(last))
     return TrainingProgress(
         iteration=last.iteration,
@@ -146,19 +163,22 @@ def progress(paths: RunPaths, stage: TrainStage, now: float) -> TrainingProgress
         global_batch_size=last.global_batch_size,
         loss=last.loss,
         grad_norm=last.grad_norm,
-        validation_loss=means[-1] if means else None,
+        validation_loss=checks[-1].validation_mean if checks else None,
+        validation_sets=len(checks[-1].validation) if checks else 0,
+        validation_iteration=checks[-1].iteration if checks else 0,
         skipped_samples=last.skipped_samples,
         skipped_updates=last.skipped_updates,
         non_finite=last.non_finite,
         events=[record for record in records if isinstance(record, EventRecord)][-_EVENTS_SHOWN:],
         energy=next((record for record in reversed(records) if isinstance(record, EnergyRecord)), None),
-        tflops_hardware=median(record.tflops_hardware for record in recent),
-        mfu=median(rates) if (rates := [record.mfu for record in recent if record.mfu is not None]) else None,
+        tflops_hardware=speed.tflops_hardware,
+        mfu=speed.mfu,
         fastest_rank=last.fastest_rank,
         fastest_seconds=last.fastest_seconds,
         slowest_rank=last.slowest_rank,
         slowest_seconds=last.slowest_seconds,
-        tokens_per_second=median(record.tokens_per_second for record in recent),
+        tokens_per_second=speed.tokens_per_second,
+        speed_iterations=speed.iterations,
         seconds_left=seconds_left(stage, run, recent),
         time=last.time,
         age_seconds=max(0.0, now - datetime.fromisoformat(last.time).timestamp()),
@@ -182,16 +202,25 @@ def seconds_left(stage: TrainStage, rest: Trajectory, recent: list[MetricsRecord
 
 
 def chain(paths: RunPaths) -> ChainFacts:
-    """Return the chain of segments. Only the files of the last segments are read."""
-    numbers = sorted(int(path.stem) for path in paths.segments.glob("*.json") if path.stem.isdigit())
-    newest = [_facts(read_segment(paths.segments / f"{number}.json")) for number in numbers[-_SEGMENTS_SHOWN:]]
+    """Return the chain of segments. Only the files of the last segments are read. Damaged files are listed."""
+    names = [path.name for path in paths.segments.glob("*.json") if _NUMBERED.fullmatch(path.name)]
+    names.sort(key=lambda name: int(name.removesuffix(".json")))
+    damaged: list[str] = []
+
+    def read(name: str) -> SegmentFacts | None:
+        try:
+            return _facts(read_segment(paths.segments / name))
+        except InputError:
+            damaged.append(name)
+            return None
+
+    newest = [facts for name in names[-_SEGMENTS_SHOWN:] if (facts := read(name)) is not None]
     attempts = {path: path.stat().st_mtime for path in (paths.segments / "history").glob("*.json")}
-    last = max(attempts, key=lambda path: attempts[path], default=None)
-    return ChainFacts(
-        count=len(numbers),
-        newest=newest,
-        last_attempt=_facts(read_segment(last)) if last else (newest[-1] if newest else None),
-    )
+    # If the file of the newest attempt is damaged, the attempt before it is the last known one.
+    ordered = sorted(attempts, key=lambda path: attempts[path], reverse=True)[:_ATTEMPTS_TRIED]
+    found = (read(f"history/{path.name}") for path in ordered)
+    last = next((facts for facts in found if facts is not None), newest[-1] if newest else None)
+    return ChainFacts(count=len(names), newest=newest, last_attempt=last, damaged=damaged)
 
 
 def _facts(segment: Segment) -> SegmentFacts:
@@ -220,14 +249,14 @@ def planned_checkpoint_bytes(paths: RunPaths, stage: TrainStage) -> int:
     """Compute the size of a checkpoint in bytes from the configuration, before any checkpoint exists."""
     entries = read_stage(paths.config / "tokenizer.json", TokenizerStage).tokenizer.vocabulary_size
     rows = padded_vocabulary(entries, stage.model, stage.training.parallel.tensor)
-    return parameter_count(stage.model, rows) * checkpoint_bytes_per_parameter(stage.training.precision)
+    return checkpoint_size(stage.model, stage.training, rows).total
 
 
 def training_process(paths: RunPaths) -> TrainingProcess | None:
     """Return the process that holds the training's lease, or None if no process holds it."""
     path = paths.train / LEASE_NAME
     try:
-        holder, since = parse_holder(path.read_text(encoding="utf-8")), path.stat().st_mtime
+        holder, since = parse_holder(path.read_bytes()), path.stat().st_mtime
     except OSError:
         return None
     if holder is None:

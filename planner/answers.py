@@ -6,9 +6,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from bloomery.contracts.disk_use import DiskUse, disk_use
 from bloomery.spec.batch import ladder_rungs
 from bloomery.spec.communication import Communication, communication
-from bloomery.spec.disk import DiskUse, disk_bytes
 from bloomery.spec.duration import (
     bubble_fraction,
     has_speed,
@@ -19,7 +19,7 @@ from bloomery.spec.duration import (
     work_seconds,
 )
 from bloomery.spec.hardware import gpus, grids
-from bloomery.spec.memory import StageMemory, bytes_per_parameter, ends_and_middle, memory, usable_bytes
+from bloomery.spec.memory import StageMemory, bytes_per_parameter, ends_and_middle, memory, moment_count, usable_bytes
 from bloomery.spec.overview import overview
 from bloomery.spec.parameters import declare
 from bloomery.spec.weight_files import DTYPE_BYTES, export_dtype
@@ -152,13 +152,13 @@ def answers(config: RunConfig) -> Answers:
         weights_bytes=figures.parameters * DTYPE_BYTES[export_dtype(config.export, training.precision)],
         checkpoint_bytes=figures.checkpoint_bytes,
         save_seconds=save_seconds(config),
-        bytes_per_parameter=bytes_per_parameter(training.precision),
+        bytes_per_parameter=bytes_per_parameter(training.precision, moment_count(training.optimizer)),
         memory_bytes_per_gpu={name: stage.total for name, stage in ends.items()},
         memory=ends,
         gpu=plan.gpu,
         gpu_memory_bytes=gpu.memory_bytes if gpu else None,
         fits=max(stage.total for stage in found) <= usable_bytes(gpu.memory_bytes) if gpu else None,
-        disk=disk_bytes(config),
+        disk=disk_use(config),
         batches=ladder_rungs(training.batch),
         micro_batches=micro_batches(config, full),
         iterations=figures.iterations,

@@ -71,7 +71,10 @@ def _model(plan: Answers) -> Rows:
         ("pipeline stages", _runs([f"[{stage}]" for stage in plan.stages])),
         ("weights", _bytes_both_ways(plan.weights_bytes)),
         ("checkpoint", _bytes_both_ways(plan.checkpoint_bytes)),
-        ("training state", f"{plan.bytes_per_parameter} bytes per parameter, before the state is split over GPUs"),
+        (
+            "training state",
+            f"{plan.bytes_per_parameter} bytes of memory per parameter, before it is split over GPUs",
+        ),
     ]
 
 
@@ -163,16 +166,26 @@ def _communication(plan: Answers) -> Rows:
 
 
 def _disk(plan: Answers) -> Rows:
-    disk = plan.disk
-    return [
+    disk, text = plan.disk, plan.disk.text
+    rows = [
         (
             "checkpoints",
-            f"{format_bytes(disk.checkpoints)} for at most {disk.kept_checkpoints} checkpoints, including the one "
-            "being written",
+            f"{format_bytes(disk.checkpoints)} for at most {disk.kept_checkpoints} checkpoints of "
+            f"{format_bytes(disk.checkpoint)}, including the one being written",
         ),
         ("exported model", f"{format_bytes(disk.export)}, including its published copy"),
-        ("token index", format_bytes(disk.index)),
-        ("logs", format_bytes(disk.logs)),
+        (
+            "token index",
+            f"{format_bytes(disk.index)} for {text.tokens:,} tokens in {text.documents:,} documents and "
+            f"{len(text.languages)} language{'' if len(text.languages) == 1 else 's'}",
+        ),
+    ]
+    if text.assumed:
+        keys = ", ".join(text.assumed)
+        rows.append(("assumed for the index", f"{', '.join(text.assumed.values())} (to state this, set {keys})"))
+    return [
+        *rows,
+        ("logs", f"{format_bytes(disk.logs)} for all iterations and validations, TensorBoard included"),
         ("total", format_bytes(disk.total)),
     ]
 

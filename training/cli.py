@@ -57,24 +57,43 @@ def segment(
 def roll_back(
     run: Annotated[Path, typer.Option(help="Folder of the run, such as runs/<name>.")],
     from_sample: Annotated[
-        int, typer.Option(min=0, help="Number of the first sample to skip, counted from 0 in the order of training.")
-    ],
-    to_sample: Annotated[int, typer.Option(min=1, help="Number of the first sample after the skipped range.")],
+        int | None,
+        typer.Option(min=0, help="Number of the first sample to skip, counted from 0 in the order of training."),
+    ] = None,
+    to_sample: Annotated[
+        int | None, typer.Option(min=1, help="Number of the first sample after the skipped range.")
+    ] = None,
+    to_checkpoint: Annotated[
+        str | None,
+        typer.Option(help="Name of the checkpoint to roll back to, such as step00000100. No samples are skipped."),
+    ] = None,
     reason: Annotated[
-        str, typer.Option(help="Reason for skipping the samples, which is recorded in train/skips.json.")
+        str, typer.Option(help="Reason for the roll-back, which is recorded in train/skips.json or train/rolled-back.")
     ] = "requested by a user",
 ) -> None:
-    """Roll back to a checkpoint from before a range of samples, and skip these samples.
+    """Roll back to a checkpoint from before a range of samples and skip these samples, or roll back to a named
+    checkpoint and skip no samples.
 
-    The next segment resumes from that checkpoint. The command waits until no process is training the run.
+    The next segment resumes from that checkpoint. The command waits until no process is training the run. Newer
+    checkpoints move to train/rolled-back.
     """
     from bloomery.base.errors import InputError
     from bloomery.base.progress import say
-    from bloomery.contracts.index import read_index_manifest
+    from bloomery.contracts.index_manifest import read_index_manifest
     from bloomery.contracts.paths import RunPaths
     from training.loop.hold_lease import lease
+    from training.resume.roll_back import complete_roll_backs
     from training.resume.roll_back import roll_back as go_back
+    from training.resume.roll_back_to_checkpoint import roll_back_to_checkpoint
 
+    given = (from_sample is not None, to_sample is not None, to_checkpoint is not None)
+    if given not in ((True, True, False), (False, False, True)):
+        raise InputError(
+            "the options do not tell where to roll back to",
+            where="--from-sample, --to-sample, --to-checkpoint",
+            expected="either --from-sample and --to-sample, which skips these samples, or --to-checkpoint alone, which "
+            "skips none",
+        )
     paths = RunPaths(run)
     if not paths.checkpoints.is_dir():
         raise InputError(
@@ -82,6 +101,14 @@ def roll_back(
             where=str(paths.checkpoints),
             expected="--run with the folder of a run that has saved a checkpoint",
         )
+    if to_checkpoint is not None:
+        with lease(paths.train):
+            complete_roll_backs(paths)
+            roll_back_to_checkpoint(paths, to_checkpoint, reason)
+        say(f"the next segment starts from {to_checkpoint} and skips no samples")
+        return
+    assert from_sample is not None
+    assert to_sample is not None
     samples = read_index_manifest(paths.index_manifest).train_samples
     if not from_sample < to_sample <= samples:
         raise InputError(
@@ -101,7 +128,7 @@ def policy() -> None:
 
     The output is the Markdown table of docs/resume.md.
     """
-    from training.resume.policy import policy_table
+    from bloomery.contracts.resume_policy import policy_table
 
     print(policy_table(), end="")
 

@@ -39,12 +39,12 @@ def launch_segment(config: Path, run: Path, number: int, output: Path, allocatio
 
     Returns:
         The segment, if the next segment can start or the training has finished. The segment's status is finished, time
-        limit or rolled back, or crashed if there were at most `max_crashes` crashes in a row.
+        limit or rolled back, or crashed if there were at most `max_crashes` crashes since the last new checkpoint.
 
     Raises:
         TryAgainError: the segment was stopped on request. The same command resumes from the checkpoint.
-        CheckFailedError: there were more than `max_crashes` crashes in a row, too many starts saved no new checkpoint,
-            or a changed key prevents a resume.
+        CheckFailedError: there were more than `max_crashes` crashes since the last new checkpoint, too many starts
+            saved no new checkpoint, or a changed key prevents a resume.
         BloomeryError: a rank failed with an error that a retry cannot fix. The exit code is that of the rank's error.
         ConfigError, InputError: the configuration or the index is wrong, or a folder has the name of a needed file.
     """
@@ -86,16 +86,28 @@ def launch_segment(config: Path, run: Path, number: int, output: Path, allocatio
                 where=str(paths.train),
                 expected="run the same command again to resume",
             )
-        if segment.crashes > limits.max_crashes:
-            raise CheckFailedError(
-                f"the training crashed {segment.crashes} times in a row; the last crash: {segment.message}",
-                where=str(paths.train),
-                expected=f"at most {limits.max_crashes} crashes in a row (training.segment.max_crashes); fix the "
-                f"cause (see {paths.logs / 'ranks'}), or set training.segment.max_crashes to a larger number, and run "
-                "the same command again",
-            )
+        if segment.status is SegmentStatus.CRASHED:
+            _judge_crash(paths, segment, limits.max_crashes)
         write_segment(output, segment)
         return segment
+
+
+def _judge_crash(paths: RunPaths, segment: Segment, most: int) -> None:
+    """Report a crash, or raise CheckFailedError if more than `most` segments crashed since the last new checkpoint."""
+    if segment.crashes > most:
+        count = f"{segment.crashes} time{'s' * (segment.crashes > 1)}"
+        raise CheckFailedError(
+            f"the training crashed {count} since its last new checkpoint; the last crash: {segment.message}",
+            where=str(paths.train),
+            expected=f"at most {most} crashes without a new checkpoint (training.segment.max_crashes); fix the cause "
+            f"(see {paths.logs / 'ranks'}), or set training.segment.max_crashes to a larger number, and run the same "
+            "command again",
+        )
+    saved = f" after it saved checkpoint {segment.checkpoint}" if segment.new_checkpoint else ""
+    say(
+        f"segment {segment.number} crashed{saved}: {segment.message}; the next segment resumes the training (crashes "
+        f"since the last new checkpoint: {segment.crashes} of at most {most})"
+    )
 
 
 def _history(paths: RunPaths, number: int) -> list[Segment]:
@@ -154,22 +166,28 @@ def _outcome(
     """Return the segment that the processes reported, and the error to raise (None if there is no error to raise).
 
     If the processes reported no segment, return a failed or crashed segment at the position of the newest checkpoint.
+    A new checkpoint resets the number of crashes, also if the segment crashed after it saved the checkpoint. So nodes
+    that fail from time to time never end a training that progresses. The iteration of the newest checkpoint must grow,
+    which limits how often the number can be reset.
     """
     answer: dict[str, Any] = read_json(result) if result.exists() else {}
     result.unlink(missing_ok=True)
+    left = resume.after_segment(paths)
+    new_checkpoint = left.position.iteration > resume.position.iteration
+    crashes = 0 if new_checkpoint else _previous_crashes(paths, number)
     # torchrun exits with 1 when it is stopped, even if every rank saved and ended. So the ranks' result file decides.
     if "segment" in answer:
-        return Segment.model_validate(answer["segment"]), None
+        found = Segment.model_validate(answer["segment"])
+        return found.model_copy(update={"new_checkpoint": new_checkpoint, "crashes": crashes}), None
     error = None
-    status, crashes = SegmentStatus.CRASHED, _previous_crashes(paths, number) + 1
+    status = SegmentStatus.CRASHED
     message = f"the segment's processes ended with code {code}"
     if "error" in answer:
         message = str(answer["error"])
         # A temporary fault, such as an unreachable file server, counts as a crash. `max_crashes` limits the retries.
         if answer["exit_code"] != TryAgainError.exit_code:
-            status, crashes, error = SegmentStatus.FAILED, 0, BloomeryError(message)
+            status, error = SegmentStatus.FAILED, BloomeryError(message)
             error.exit_code = answer["exit_code"]
-    left = resume.after_segment(paths)
     segment = Segment(
         number=number,
         status=status,
@@ -180,16 +198,19 @@ def _outcome(
         consumed_tokens=left.position.consumed_tokens,
         checkpoint=left.checkpoint_name,
         identity=left.identity,
-        crashes=crashes,
+        new_checkpoint=new_checkpoint,
+        crashes=crashes + (status is SegmentStatus.CRASHED),
         message=message,
     )
     return segment, error
 
 
 def _previous_crashes(paths: RunPaths, number: int) -> int:
-    """Return the number of crashes in a row up to the segment before `number`."""
+    """Return the number of crashes since the last new checkpoint, up to the last attempt before this one."""
+    if (attempts := _history(paths, number)) or number == 1:
+        return attempts[-1].crashes if attempts else 0
     path = paths.segments / f"{number - 1}.json"
-    return read_segment(path).crashes if number > 1 and path.exists() else 0
+    return read_segment(path).crashes if path.exists() else 0
 
 
 def finish(run: Path, output: Path) -> Segment:

@@ -18,6 +18,7 @@ from bloomery.base.log_file import LoggedStream
 from bloomery.base.progress import has_terminal
 from bloomery.base.units import format_bytes, format_count, format_finite, format_seconds
 from bloomery.contracts.metrics_record import MetricsRecord, parse_record
+from bloomery.detect.speed import speed_of
 
 if TYPE_CHECKING:
     from rich.progress import BarColumn, Progress
@@ -26,7 +27,7 @@ _LINE_EVERY_SECONDS = 30.0
 _LEAST_BAR, _MOST_BAR = 4, 20
 """Smallest and largest width of the bar, in characters."""
 _SPEED_OVER_ITERATIONS = 50
-"""The time left is estimated from the median duration of this many iterations."""
+"""The speed and the time left are computed from this many iterations."""
 
 
 class TrainingProgressBar:
@@ -38,7 +39,7 @@ class TrainingProgressBar:
         self._metrics = metrics
         self._now = now
         self._read_to = metrics.stat().st_size if metrics.exists() else 0
-        self._seconds: deque[float] = deque(maxlen=_SPEED_OVER_ITERATIONS)
+        self._recent: deque[MetricsRecord] = deque(maxlen=_SPEED_OVER_ITERATIONS)
         self._last_line = -_LINE_EVERY_SECONDS
         self._shown = 0
         self._newest: MetricsRecord | None = None
@@ -70,7 +71,7 @@ class TrainingProgressBar:
     def update(self) -> None:
         """Read what was added to the metrics file, and show the newest iteration."""
         for added in self._new_records():
-            self._seconds.append(added.seconds)
+            self._recent.append(added)
             self._newest = added
         record = self._newest
         if record is None:
@@ -99,7 +100,7 @@ class TrainingProgressBar:
         return found
 
     def _seconds_left(self, record: MetricsRecord) -> float:
-        return (record.total_iterations - record.iteration) * median(self._seconds)
+        return (record.total_iterations - record.iteration) * median(each.seconds for each in self._recent)
 
     def _facts(self, record: MetricsRecord, width: int | None = None) -> str:
         """Return loss, time left, speed and memory as one phrase. If it is longer than `width` characters, the
@@ -107,9 +108,9 @@ class TrainingProgressBar:
         left = self._seconds_left(record)
         loss = f"loss {format_finite(record.loss, '.4f')}"
         end = f"{format_seconds(left)} left" if record.iteration < record.total_iterations else "done"
-        facts = [f"{format_count(record.tokens_per_second)} tokens/s"]
+        facts = [f"{format_count(speed_of(self._recent).tokens_per_second)} tokens/s"]
         if record.memory_bytes is not None:
-            facts.append(f"{format_bytes(record.memory_bytes)} per rank")
+            facts.append(f"at most {format_bytes(record.memory_bytes)} per rank")
         while True:
             text = ", ".join([loss, *facts, end])
             if width is None or len(text) <= width or not facts:

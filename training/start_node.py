@@ -11,6 +11,9 @@ import os
 import sys
 from pathlib import Path
 
+from bloomery.base.errors import BloomeryError
+from bloomery.base.private_folder import make_private_folder
+
 
 def main() -> None:
     """Start torchrun. Arguments after `--` are passed to `training.loop.main`."""
@@ -21,8 +24,13 @@ def main() -> None:
     parser.add_argument("--master-port", type=int, required=True)
     parser.add_argument("arguments", nargs=argparse.REMAINDER)
     options = parser.parse_args()
+    # The job's shell created the folders for temporary files on its own node only.
     if folder := os.environ.get("TMPDIR"):
-        # The launcher created this folder on its own node only.
+        if os.environ.get("TRITON_CACHE_DIR") == f"{folder}/triton":  # the folder below `scratch` of the site
+            try:
+                make_private_folder(Path(folder))
+            except BloomeryError as error:
+                sys.exit(f"error: {error}")
         Path(folder).mkdir(parents=True, exist_ok=True)
     rest = options.arguments[1:] if options.arguments[:1] == ["--"] else options.arguments
     command = [

@@ -17,12 +17,14 @@ from pathlib import Path
 from typing import Any
 
 from bloomery.base.errors import BloomeryError, InputError, ResourceError, TryAgainError
+from bloomery.base.json_text import parse_json
 from bloomery.base.unreadable import why_unreadable
 
 _DAY_SECONDS = 86_400
 _EXPLAINED = {
     errno.ENOSPC: "the disk is full",
     errno.EDQUOT: "the disk quota is used up",
+    errno.EFBIG: "the file would be larger than this process may write (ulimit -f)",
     errno.EACCES: "permission denied",
     errno.EROFS: "the file system is read-only",
     errno.EPERM: "operation not permitted",
@@ -174,15 +176,23 @@ def write_if_changed(target: Path, text: str) -> bool:
     return True
 
 
-def read_json(path: Path) -> Any:
-    """Read a JSON file.
+def read_json(path: Path, *, any_integer: bool = False) -> Any:
+    """Read a JSON file. Values that `bloomery.base.json_text` refuses, such as NaN or a repeated key, are damage.
+
+    `any_integer` accepts integers beyond 2^63, which other programs write into their own files.
 
     Raises:
         InputError: the file is missing, unreadable or damaged.
         TryAgainError: the disk or file server does not respond, so the file itself may be intact.
     """
+    return read_json_and_bytes(path, any_integer=any_integer)[0]
+
+
+def read_json_and_bytes(path: Path, *, any_integer: bool = False) -> tuple[Any, bytes]:
+    """Read a JSON file. Return its value and the bytes of the file. Raises the errors of `read_json`."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        content = path.read_bytes()
+        return parse_json(content, any_integer=any_integer), content
     except FileNotFoundError as error:
         expected = "an existing file; check the path, or run the stage of the workflow that writes this file"
         raise InputError("no such file", where=str(path), expected=expected) from error
@@ -192,6 +202,6 @@ def read_json(path: Path) -> Any:
             raise known from error
         expected = "a file that this user may read"
         raise InputError(f"the file cannot be read ({error.strerror})", where=str(path), expected=expected) from error
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:
         expected = "a complete JSON file; restore it, or run the stage that writes it again"
         raise InputError(why_unreadable(error), where=str(path), expected=expected) from error

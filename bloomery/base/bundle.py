@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from bloomery.base.atomic import explained
 from bloomery.base.errors import CheckFailedError
-from bloomery.base.folders import atomic_folder
 
 _CHUNK_BYTES = 1 << 20
 
@@ -85,15 +85,15 @@ def refuse_token(bundle: Bundle, token: str) -> None:
 
 
 def copy_bundle(bundle: Bundle, folder: Path) -> None:
-    """Copy a bundle into `folder`, which is created or replaced atomically.
+    """Copy a bundle into the new folder `folder`.
 
     Raises:
         CheckFailedError: a file changed while it was copied.
         ResourceError: the folder cannot be written.
     """
-    with atomic_folder(folder) as temporary:
+    with explained(folder):
         for path, file in bundle.files.items():
-            target = temporary / path
+            target = folder / path
             target.parent.mkdir(parents=True, exist_ok=True)
             if isinstance(file.content, bytes):
                 target.write_bytes(file.content)

@@ -8,6 +8,8 @@ import os
 import re
 import tomllib
 
+from bloomery.base.json_text import JsonValueError
+
 _PLACE_IN_TOML = re.compile(r"at line (\d+), column (\d+)")
 
 
@@ -27,6 +29,8 @@ def why_unreadable(error: Exception) -> str:
     """Return why a file cannot be read: an error of the disk, of UTF-8, JSON, TOML or CSV, or else a general reason."""
     if isinstance(error, json.JSONDecodeError):
         return f"not valid JSON: {json_cause(error)} (line {error.lineno}, column {error.colno})"
+    if isinstance(error, JsonValueError):
+        return f"not valid JSON: {error}"
     if isinstance(error, tomllib.TOMLDecodeError):
         found = _PLACE_IN_TOML.search(str(error))
         place = f"in line {found.group(1)}, column {found.group(2)}" if found else "at the end of the file"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import pickle
+import errno
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,8 +47,10 @@ def optimizer_file(replica: int, stage: int, tensor_rank: int, tensor_parallel: 
     return f"{'bf16_' if bf16 else ''}zero_pp_rank_{replica}_mp_rank_{model_rank:02d}_optim_states.pt"
 
 
-def open_state(path: Path) -> dict[str, Any]:
+def open_state(path: Path, classes: Sequence[Any] = _STAND_INS) -> dict[str, Any]:
     """Open a file of `torch.save`. Its tensors stay on the disk until they are read.
+
+    `classes` are the classes, besides tensors and plain data, that the file may contain, as `safe_globals` takes them.
 
     Raises:
         InputError: the file is not a state dict of tensors and plain data.
@@ -55,9 +58,13 @@ def open_state(path: Path) -> dict[str, Any]:
     import torch
 
     try:
-        with torch.serialization.safe_globals([*_STAND_INS]):
+        with torch.serialization.safe_globals([*classes]):
             state = torch.load(path, map_location="cpu", mmap=True, weights_only=True)
-    except (RuntimeError, pickle.UnpicklingError, EOFError) as error:
+    except Exception as error:
+        # A damaged file makes the unpickler fail with almost any error (UnpicklingError, KeyError, AttributeError, ..).
+        # The system refuses to map an empty file (EINVAL). With other errors of the disk, the file may be intact.
+        if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno != errno.EINVAL):
+            raise
         raise InputError(
             "the file is not a state dict that torch can read safely: it is damaged, or it holds more than tensors and "
             "plain data",

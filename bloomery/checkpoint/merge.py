@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from bloomery.base.errors import CheckFailedError
-from bloomery.checkpoint.files import OTHER_CHECKPOINT
+from bloomery.checkpoint.drift import DriftError, how_to_repair
 
 if TYPE_CHECKING:
     import torch
@@ -65,7 +64,7 @@ def assemble(
         where: the checkpoint, for an error message.
 
     Raises:
-        CheckFailedError: the replicas on the tensor ranks are not bit-equal.
+        DriftError: the replicas on the tensor ranks are not bit-equal.
     """
     import torch
 
@@ -105,10 +104,9 @@ def _check_replicas(shards: list[torch.Tensor], what: str, where: str) -> None:
     drifted = [rank for rank in range(1, len(shards)) if not bits_equal(shards[0], shards[rank])]
     if drifted:
         greatest = max(greatest_difference(shards[0], shards[rank]) for rank in drifted)
-        raise CheckFailedError(
+        raise DriftError(
             f"every tensor rank holds a replica of {what}, but the replica on rank(s) {', '.join(map(str, drifted))} "
             f"differs from that on rank 0 by up to {greatest:.3g}",
             where=where,
-            expected="bit-equal replicas; they differ if the ranks applied different updates, and this checkpoint is "
-            f"then useless; {OTHER_CHECKPOINT}",
+            expected=f"bit-equal replicas; they differ if the ranks applied different updates; {how_to_repair(where)}",
         )

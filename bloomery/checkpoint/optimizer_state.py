@@ -173,7 +173,7 @@ class OptimizerState:
         expected = flat.slices(replica)
         own = {parameter.name: parameter for parameter in self._held[stage]}
         for number, (group, slices) in enumerate(zip(part.slices, expected, strict=True)):
-            there = {_declared_key(given): where for given, where in group.items()}
+            there = {declared_key(given): where for given, where in group.items()}
             here = {(None if own[n].tied_layers else own[n].layer, own[n].local_name): w for n, w in slices.items()}
             if there != here:
                 different = next(key for key in [*here, *there] if there.get(key) != here.get(key))
@@ -204,7 +204,7 @@ class OptimizerState:
         return part
 
 
-def _declared_key(name: str) -> tuple[int | None, str]:
+def declared_key(name: str) -> tuple[int | None, str]:
     """Return DeepSpeed's name of a parameter as (pipeline layer, name in the layer). The layer is None for a tied
     parameter, and -1 for a name of unknown form."""
     if tied := _TIED.fullmatch(name):
@@ -215,7 +215,7 @@ def _declared_key(name: str) -> tuple[int | None, str]:
 
 
 def _described(key: tuple[int | None, str]) -> str:
-    """Describe a parameter in an error. `key` is a result of `_declared_key`."""
+    """Describe a parameter in an error. `key` is a result of `declared_key`."""
     layer, name = key
     if layer is None:
         return f"the tied parameter {name!r}"

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from bloomery.base.errors import CheckFailedError, InputError
+from bloomery.checkpoint.drift import DriftError, how_to_repair
 from bloomery.checkpoint.files import OTHER_CHECKPOINT, open_state
 from bloomery.checkpoint.merge import assemble, bits_equal, greatest_difference, shards_of
 from bloomery.config.explain_value import wrong_values
@@ -63,13 +64,13 @@ class Checkpoint:
         """Return the text value of `training.<key>` in the configuration of the checkpoint's training.
 
         Raises:
-            InputError: the manifest has no text value for this key.
+            InputError: the manifest has no valid text for this key.
         """
         training = self.manifest.config.get("training")
         value = training.get(key) if isinstance(training, dict) else None
-        if not isinstance(value, str):
+        if not isinstance(value, str) or (key == "precision" and value not in PRECISION_DTYPES):
             raise InputError(
-                f"the configuration in the checkpoint's manifest.json has no text value for training.{key}",
+                f"the configuration in the checkpoint's manifest.json has no valid text for training.{key}",
                 where=str(self.folder),
                 expected=f"a manifest.json that the training wrote; {OTHER_CHECKPOINT}",
             )
@@ -100,7 +101,23 @@ class Checkpoint:
             )
 
     def _check_file_names(self) -> None:
+        uneven = [each.name for each in self.parameters if not each.is_divisible(self.ranks)]
+        if uneven:
+            raise InputError(
+                f"the parameter {uneven[0]} of the network in the checkpoint's manifest.json cannot be divided among "
+                f"{self.ranks} tensor ranks (vocabulary_rows {self.manifest.vocabulary_rows})",
+                where=str(self.folder),
+                expected=f"sizes that are multiples of tensor_parallel; {OTHER_CHECKPOINT}",
+            )
         in_manifest = {name for name in self.manifest.files if _LAYER_FILE.fullmatch(name)}
+        # Each layer with parameters has a file for each tensor rank. A wrong `tensor_parallel` must not make this
+        # method list billions of names.
+        if self.ranks > len(in_manifest):
+            raise CheckFailedError(
+                f"the checkpoint's manifest.json lists {len(in_manifest)} layer files for tensor_parallel {self.ranks}",
+                where=str(self.folder),
+                expected=f"at least one layer file for each tensor rank; {OTHER_CHECKPOINT}",
+            )
         needed = {layer_file(parameter.layer, rank) for parameter in self.parameters for rank in range(self.ranks)}
         # A layer without parameters also has a file.
         possible = {layer_file(layer, rank) for layer in range(self.manifest.layers) for rank in range(self.ranks)}
@@ -209,11 +226,11 @@ class Checkpoint:
         for rank in shards_of(parameter, self.ranks, wanted):
             owner, copy = shards[rank], copies[rank]
             if not bits_equal(owner, copy):
-                raise CheckFailedError(
+                raise DriftError(
                     f"{parameter.name} is tied to pipeline layer {layer}, but {layer_file(layer, rank)} differs from "
                     f"{layer_file(parameter.layer, rank)} by up to {greatest_difference(owner, copy):.3g}",
                     where=str(self.folder),
-                    expected=f"bit-equal copies of a tied parameter; {OTHER_CHECKPOINT}",
+                    expected=f"bit-equal copies of a tied parameter; {how_to_repair(self.folder)}",
                 )
 
 

@@ -9,7 +9,6 @@ from bloomery.base.units import format_bytes
 from bloomery.checks.check_batch import has_countable_steps
 from bloomery.config.keys import all_keys
 from bloomery.config.section import Contradiction
-from bloomery.spec.disk import disk_bytes
 from bloomery.spec.hardware import gpus, grids
 
 if TYPE_CHECKING:
@@ -31,12 +30,22 @@ def plan_contradictions(config: RunConfig) -> list[Contradiction]:
             message = f"plan.assumed: {path!r} is not a key of the configuration"
             right = "a key with its sections, such as training.skip"
             problems.append(Contradiction(message, ("plan.assumed",), path, right))
-    if plan.disk is not None and has_countable_steps(config) and (needed := disk_bytes(config).total) > plan.disk:
-        message = (
-            f"plan.disk {format_bytes(plan.disk)} is too small: the run needs up to {format_bytes(needed)}, "
-            f"of which {format_bytes(disk_bytes(config).checkpoints)} are for checkpoints"
-        )
-        right = f"at least {format_bytes(needed)}, or fewer checkpoints to keep (training.checkpoint.keep_last)"
-        keys = ("plan.disk", "training", "model", "tokenizer", "export")
-        problems.append(Contradiction(message, keys, plan.disk, right))
+    if plan.disk is not None and has_countable_steps(config):
+        problems += _small_disk(config, plan.disk)
     return problems
+
+
+def _small_disk(config: RunConfig, free: int) -> list[Contradiction]:
+    """Find a disk that is too small for the run."""
+    # This import loads numpy. Configurations without `plan.disk` do not need it, and workflows start faster.
+    from bloomery.contracts.disk_use import disk_use
+
+    use = disk_use(config)
+    if use.total <= free:
+        return []
+    message = (
+        f"plan.disk {format_bytes(free)} is too small: the run needs up to {format_bytes(use.total)}, "
+        f"of which {format_bytes(use.checkpoints)} are for checkpoints"
+    )
+    right = f"at least {format_bytes(use.total)}, or fewer checkpoints to keep (training.checkpoint.keep_last)"
+    return [Contradiction(message, ("plan.disk", "training", "model", "tokenizer", "export"), free, right)]

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, ValidationInfo, model_validator
 
 from bloomery.base.units import Bytes
-from bloomery.config.section import Contradiction, Integer, NotBool, Number, Positive, Section, Share, report
+from bloomery.config.section import Contradiction, Integer, Language, NotBool, Number, Positive, Section, Share, report
 from bloomery.config.words import WordLists
 
 
@@ -287,7 +287,7 @@ class MixtureConfig(Section):
     power of this exponent. With 1, the weights are proportional to the bytes. Smaller values make the weights more
     even."""
     weights: Annotated[
-        dict[str, Annotated[float, Field(ge=0.0), NotBool]], Field(examples=[{"fr": 0.6, "sw": 0.4}])
+        dict[Language, Annotated[float, Field(ge=0.0), NotBool]], Field(examples=[{"fr": 0.6, "sw": 0.4}])
     ] = {}
     """Weight per language code. It replaces the share (0 to 1) that the method `alpha` or `unimax` computes for this
     language. The weight 0 excludes the language. All weights are then normalised to sum to 1."""

@@ -69,9 +69,17 @@ class PlanConfig(Section):
     """Disk space that the run may use. A configuration whose run would need more is rejected before anything starts.
     Default (null): the disk space is not checked."""
     corpus_tokens: Annotated[Positive | None, Field(examples=[3500000000])] = None
-    """Estimated number of training tokens of the corpus, for the plan of a training whose length is stated as
-    `training.train_epochs`. `bloomery config check --data` prints an estimate. Default (null): not needed, because
-    `training.train_samples` is stated."""
+    """Estimated number of tokens of the corpus, from which the plan computes the size of the token index, and the
+    length of a training that is stated as `training.train_epochs`. `bloomery config check --data` prints an estimate.
+    Default (null): the plan assumes that the training reads every token once. `training.train_epochs` needs this key.
+    """
+    corpus_documents: Annotated[Positive | None, Field(examples=[5000000])] = None
+    """Estimated number of documents of the corpus, for the size of the token index. `bloomery config check --data`
+    prints an estimate. Default (null): one document for 683 tokens, as in BLOOM's corpus."""
+    corpus_languages: Annotated[Annotated[int, Field(gt=0, le=8000), NotBool] | None, Field(examples=[24])] = None
+    """Number of languages of the corpus, for the size of the token index and of the logs, because each language has
+    its own arrays and its own validation set. Default (null): the languages that `sources` and
+    `corpus.mixture.weights` name."""
     grid: Annotated[Name | None, Field(examples=["france"])] = None
     """Electricity grid, such as `france`, for the CO2 estimate. `bloomery plan grids` lists the known names. Default
     (null): no CO2 estimate."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -45,9 +46,14 @@ Count = Annotated[int, Field(ge=0), NotBool]
 """An integer of at least 0."""
 
 
+LANGUAGE_CODE = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}")
+"""Form of a language code, in the configuration and in the rows of a source."""
+
+
 def _language(value: str) -> str:
-    if not value or any(character.isspace() for character in value):
-        raise ValueError("a language code without spaces, such as 'fr', 'zhs' or 'code'")
+    # The code becomes part of paths and tables. Rows of a source must have such a code, too.
+    if not LANGUAGE_CODE.fullmatch(value):
+        raise ValueError("a language code of at most 32 letters, digits, `-` and `_`, such as 'fr', 'zhs' or 'code'")
     return value
 
 

@@ -102,3 +102,8 @@ class IndexConfig(Section):
     """Order of the training documents and samples. `epochs`: each epoch of a dataset is shuffled separately, so a
     longer training only appends samples. `megatron`: the order of Megatron-core's GPTDataset for the same `seed`, which
     must be below 2^32. Use it to continue a Megatron training or to compare with one."""
+
+
+def token_bytes(vocabulary_size: int) -> int:
+    """Return the bytes of a token in a token file: 2 (uint16) or 4 (int32)."""
+    return 2 if vocabulary_size < UINT16_BELOW else 4

@@ -23,14 +23,19 @@ Beta = Annotated[float, Field(ge=0.0, lt=1.0), NotBool]
 """Decay rate of a running mean. 1 is excluded, because such a mean would never change."""
 
 
+Ranks = Annotated[int, Field(gt=0, le=100_000), NotBool]
+"""Number of ranks in one dimension of the layout. The upper limit keeps plans small, because a plan lists the files of
+each rank; the largest clusters have about 100,000 GPUs."""
+
+
 class ParallelConfig(Section):
     """How the model is distributed over processes. The number of processes is tensor x pipeline x data."""
 
-    tensor: Positive = 1
+    tensor: Ranks = 1
     """Tensor-parallel size: number of ranks over which each matrix is split."""
-    pipeline: Positive = 1
+    pipeline: Ranks = 1
     """Pipeline-parallel size: number of pipeline stages into which the layers are split."""
-    data: Positive = 1
+    data: Ranks = 1
     """Data-parallel size: number of replicas (complete copies) of the model."""
     sequence_parallel: bool = False
     """Outside the tensor-parallel matrix products, split the activations along the sequence over the tensor-parallel
@@ -198,11 +203,12 @@ class TrainingConfig(Section):
     """Implementations of the computations."""
     energy: Annotated[EnergyConfig | None, Field(examples=[{"country": "FRA"}])] = None
     """Measurement of energy and CO2. Default (null): nothing is measured."""
-    on_change: Literal["restart", "continue", "refuse"] = "restart"
-    """Reaction to a model, data, layout or schedule that differs from that of the newest checkpoint. `restart`: move
-    the old training to train/archive/ and start a new one. `continue`: resume from the checkpoint if the resume policy
-    of every changed key allows it (`bloomery train policy` prints this policy), and stop with an error otherwise.
-    `refuse`: stop with an error that lists the differences."""
+    on_change: Literal["refuse", "continue", "restart"] = "refuse"
+    """Reaction to a model, data, layout or schedule that differs from that of the newest checkpoint. `refuse`: stop
+    with an error that lists the differences and prints the YAML of the other two choices. `continue`: resume from the
+    checkpoint if the resume policy of every changed key allows it (`bloomery train policy` prints this policy), and
+    stop with an error otherwise. `restart`: move the old training to train/archive/ and start a new one at iteration
+    0."""
     threads_per_rank: Positive = 1
     """Number of CPU threads of each process of the training (OMP_NUM_THREADS)."""
     peak_tflops: Annotated[Annotated[float, Field(gt=0), NotBool] | None, Field(examples=[312])] = None

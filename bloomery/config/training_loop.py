@@ -77,11 +77,12 @@ class SegmentConfig(Section):
     """Maximum number of segments of the training. The workflow fails if the training is not finished after this many
     segments."""
     max_crashes: Count = 2
-    """Maximum number of consecutive crashes after which the training is started again. One more crash stops it with an
-    error."""
+    """Maximum number of crashes without a new checkpoint after which the training is started again. One more crash
+    stops it with an error. Each new checkpoint resets the count, so a training that progresses may crash any number of
+    times."""
     max_restarts_without_progress: Positive = 5
-    """Maximum number of consecutive starts of the training that save no new checkpoint, for whatever reason. The next
-    start ends with an error."""
+    """Maximum number of consecutive starts of the training that save no new checkpoint, for whatever reason (crashes,
+    killed jobs, errors). The next start ends with an error. Each new checkpoint resets the count."""
 
 
 class SpikeConfig(Section):
@@ -99,25 +100,56 @@ class SpikeConfig(Section):
     samples of the spike."""
 
 
+class DivergenceConfig(Section):
+    """Detection of slow divergence: a loss that climbs for tens to thousands of iterations."""
+
+    window_iterations: Annotated[int, Field(ge=512), NotBool] = 4096
+    """Number of past iterations within which the lowest level of the loss is searched. A level is the median loss of 48
+    iterations."""
+    least_rise: Annotated[float, Field(gt=0), NotBool] = 0.03
+    """Smallest rise of the loss above its lowest level that is a divergence, as a fraction of this level."""
+    deviations: Annotated[float, Field(gt=0), NotBool] = 6.0
+    """Smallest rise of the logarithm of the loss that is a divergence, in standard deviations of the difference of two
+    levels. These are measured from the noise of the loss. A small batch has a noisy loss, which must rise more."""
+    action: Literal["log", "roll_back", "stop"] = "log"
+    """Reaction to a divergence. `log`: record it once, and again only after 256 iterations without it. `roll_back`:
+    also return to a checkpoint from before the divergence and skip all samples since it began. `stop`: end the training
+    with status `failed`."""
+
+
 class GuardsConfig(Section):
     """Guards: checks of the running training, and the reactions to what they find."""
 
     replicas_every_iterations: Positive | None = 100
     """Number of iterations between comparisons of all replicas of the model. Hashes of the weights, the optimizer state
-    and the states of the random number generators are compared. If they differ, the training stops with an error. null:
-    no comparison."""
+    and the states of the random number generators are compared. If they differ, the segment ends, and the next segment
+    resumes from the newest checkpoint. Replicas are also compared before each save and after each load. null: only
+    then."""
+    replay_every_iterations: Positive | None = None
+    """Number of iterations between replays. In a replay, every replica computes the loss and the gradient of the same
+    micro-batch, and the results are compared bit for bit, to find a rank that computes wrongly. With a single replica,
+    each rank computes the micro-batch twice, which finds transient faults only. A replay takes the time of one
+    micro-batch, or of two with a single replica. Default (null): no replays."""
+    replay_action: Literal["log", "stop"] = "stop"
+    """Reaction to a difference that a replay finds. `log`: record the ranks and nodes, and continue training. `stop`:
+    also end the training with an error."""
     spike: Annotated[SpikeConfig | None, Field(examples=[{"deviations": 8.0, "action": "skip"}])] = SpikeConfig()
     """Detection of spikes in the gradient norm and the loss. null: no detection."""
+    divergence: Annotated[DivergenceConfig | None, Field(examples=[{"least_rise": 0.05, "action": "stop"}])] = (
+        DivergenceConfig()
+    )
+    """Detection of slow divergence of the loss. null: no detection."""
     non_finite: Literal["skip", "roll_back", "stop"] = "skip"
     """Reaction to a loss or gradient that is not finite. The update is always skipped. `skip`: continue training.
     `roll_back`: return to an earlier checkpoint and skip samples, as for a spike. `stop`: end the training with status
     `failed`."""
     max_skipped_updates: Positive = 5
     """Maximum number of consecutive updates that guards skip. One more skipped update ends the training with status
-    `failed`."""
+    `failed`. If weights or optimizer state are not finite, the segment ends with status `crashed` instead, and the next
+    one resumes from the newest good checkpoint."""
     roll_back_iterations: Positive = 10
-    """A roll-back also skips the samples of this many iterations before the spike or the non-finite value, because the
-    gradient grows before the loss does."""
+    """A roll-back also skips the samples of this many iterations before the spike, the divergence or the non-finite
+    value, because the gradient grows before the loss does."""
     max_roll_backs: Positive = 3
     """Maximum number of roll-backs by guards in a training. One more roll-back ends the training with status
     `failed`."""

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from bloomery.config.section import NotBool, Share
+
+Samples = Annotated[int, Field(ge=0, le=2**54), NotBool]
+"""Number or position of samples. The limit keeps sums and products of such numbers within 64 bits."""
 
 
 class StageShare(BaseModel):
@@ -10,16 +17,16 @@ class StageShare(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    weight: float
+    weight: Share
     """Weight of the dataset in the stage. The weights of all datasets of a stage sum to 1."""
-    quota: int
+    quota: Samples
     """Number of this dataset's samples that are planned between the stage's first sample and `spread_to`.
 
     `bloomery.spec.blend_counts` computes the position of each of them.
     """
-    first_sample: int
+    first_sample: Samples
     """First sample of the dataset in this stage. The previous stages read the samples before it."""
-    taken: int
+    taken: Samples
     """Number of this dataset's samples that the stage reads. It is less than the quota if the stage ends before
     `spread_to`."""
 
@@ -29,9 +36,9 @@ class StageEntry(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    from_sample: int
-    to_sample: int
-    spread_to: int
+    from_sample: Samples
+    to_sample: Samples
+    spread_to: Samples
     """End of the samples for which the quotas are planned; at least `to_sample`.
 
     The quotas sum to `spread_to - from_sample`.

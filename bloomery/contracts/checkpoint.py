@@ -1,6 +1,7 @@
 """Define a checkpoint: DeepSpeed's folder and a `manifest.json` that is written last.
 
-Only files that match the manifest are unpickled.
+The manifest holds the hashes of all files and its own digest. Only files that match the manifest are unpickled. A
+checkpoint that cannot be loaded although its hashes match gets a file `damaged.json`, and is then skipped.
 """
 
 from __future__ import annotations
@@ -8,13 +9,17 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
-from bloomery.base.atomic import read_json, write_json
-from bloomery.base.digest import sha256_file
+from bloomery.base.atomic import dump_json, read_json, read_json_and_bytes, write_json
+from bloomery.base.digest import digest_bytes, sha256_file
 from bloomery.base.errors import CheckFailedError, InputError
 from bloomery.config.explain_value import wrong_values
+from bloomery.config.section import Count, Positive
+from bloomery.config.training import Ranks
+from bloomery.contracts.safe_path import SafePath
 from bloomery.contracts.sample_prefix import SamplePrefix
 
 MANIFEST_NAME = "manifest.json"
@@ -23,7 +28,13 @@ LATEST_NAME = "latest"
 REFERENCE_NAME = "reference.safetensors"
 """File with reference tokens (int64, [samples, length]) and the fp32 logits of the training model for them ([samples,
 length, vocabulary_rows])."""
+DAMAGED_NAME = "damaged.json"
+"""File that marks a checkpoint as damaged. It states the problem."""
+REFERENCE_BEFORE_REPAIR_NAME = "reference_before_repair.safetensors"
+"""Reference file of a checkpoint as it was before the checkpoint was repaired."""
 _STEP = re.compile(r"step\d{8}")
+_DIGEST_LINE = re.compile(rb'^  "digest": "([0-9a-f]{32})",\n', re.MULTILINE)
+"""Line of a manifest's own digest. Lines of nested keys are indented further."""
 _RESTORE = "restore this file from a copy of the checkpoint, or use another checkpoint"
 
 
@@ -32,7 +43,7 @@ class FileEntry(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    bytes: int
+    bytes: Count
     sha256: str
 
 
@@ -41,11 +52,27 @@ class Change(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    iteration: int
+    iteration: Count
     """Last iteration that was trained with the old value."""
     key: str
     before: JsonValue
     after: JsonValue
+
+
+class Repair(BaseModel):
+    """Record of a repair that made the copies of a checkpoint's state equal (`bloomery checkpoint repair`)."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    iteration: int
+    """Iteration of the repaired checkpoint."""
+    method: Literal["mean-fp32", "rank0"]
+    """`mean-fp32`: differing copies were replaced by their mean. `rank0`: by the first copy."""
+    tensors: dict[str, float | None]
+    """Greatest difference between two copies of each repaired tensor. None for random number states, and if a copy was
+    not finite."""
+    manifest_sha256: str
+    """SHA-256 of the manifest.json of the checkpoint before the repair."""
 
 
 class CheckpointManifest(BaseModel):
@@ -60,34 +87,41 @@ class CheckpointManifest(BaseModel):
     """Everything that determines the samples that the training has consumed."""
     config: dict[str, object]
     """Training's part of the configuration (TrainStage) as JSON."""
-    iteration: int
-    consumed_samples: int
-    consumed_tokens: int
-    skipped_samples: int = 0
+    iteration: Count
+    consumed_samples: Count
+    consumed_tokens: Count
+    skipped_samples: Count = 0
     """Number of consumed samples that the model was not trained on."""
-    skipped_updates: int = 0
+    skipped_updates: Count = 0
     """Number of iterations that did not update the weights."""
-    non_finite: int = 0
+    non_finite: Count = 0
     """Number of skipped updates whose loss or gradient was not finite."""
     changes: list[Change] = []
     """Changes of the configuration since the training began, in order."""
-    tensor_parallel: int
-    pipeline_parallel: int
-    data_parallel: int
+    repairs: list[Repair] = []
+    """Repairs of this checkpoint and of those that the training resumed from, in order."""
+    tensor_parallel: Ranks
+    pipeline_parallel: Ranks
+    data_parallel: Ranks
     sequence_parallel: bool = False
-    stage_layers: list[int] | None = None
+    stage_layers: list[Count] | None = None
     """First pipeline layer of each stage, followed by the number of layers.
 
     It is None in checkpoints of older versions. The stages of such a checkpoint are computed from the configuration.
     """
-    vocabulary_size: int
+    vocabulary_size: Positive
     """Number of entries of the tokenizer."""
-    vocabulary_rows: int
+    vocabulary_rows: Positive
     """Number of rows of the embedding."""
-    layers: int
+    layers: Positive
     """Number of pipeline layers. Layer files are numbered by pipeline layer."""
     versions: dict[str, str]
-    files: dict[str, FileEntry]
+    """Versions of the software that saved the checkpoint, by name: `bloomery`, its git `commit`, `torch` and
+    `deepspeed`. Checkpoints of older versions of Bloomery lack the first two."""
+    files: dict[SafePath, FileEntry]
+    digest: str | None = None
+    """BLAKE2b-128 digest of manifest.json without the line of this key. `write_manifest` computes it. None in
+    checkpoints of older versions of Bloomery."""
 
 
 def step_name(iteration: int) -> str:
@@ -140,24 +174,84 @@ def list_files(folder: Path) -> dict[str, FileEntry]:
 
 
 def write_manifest(folder: Path, manifest: CheckpointManifest) -> None:
-    """Write the manifest, which makes the checkpoint valid."""
-    write_json(folder / MANIFEST_NAME, manifest.model_dump(mode="json"))
+    """Write the manifest with its digest, which makes the checkpoint valid."""
+    content = manifest.model_dump(mode="json", exclude={"digest"})
+    # The line of the digest ends with a comma, because the key `files` comes after it in the sorted keys.
+    digest = digest_bytes(dump_json(content).encode())
+    write_json(folder / MANIFEST_NAME, content | {"digest": digest})
+
+
+def mark_damaged(folder: Path, problem: str) -> None:
+    """Mark a checkpoint as damaged, so that every reader of manifests skips it from now on."""
+    write_json(folder / DAMAGED_NAME, {"problem": problem})
 
 
 def read_checkpoint(folder: Path) -> CheckpointManifest:
-    """Read a checkpoint's manifest.
+    """Read the manifest of a checkpoint that is not marked as damaged.
 
     Raises:
-        InputError: the manifest is damaged, or it is missing because the checkpoint was never completed.
+        InputError: the checkpoint is marked as damaged; or its manifest is damaged, or missing because the checkpoint
+            was never completed.
+        TryAgainError: the disk or file server does not respond.
     """
+    if (problem := _marked_problem(folder)) is not None:
+        raise InputError(
+            f"the checkpoint is marked as damaged: {problem}",
+            where=str(folder),
+            expected=f"an undamaged checkpoint; if you have repaired this one, delete its file {DAMAGED_NAME}",
+        )
+    return read_manifest(folder)
+
+
+def _marked_problem(folder: Path) -> str | None:
+    """Return the problem that the checkpoint's mark states. None if the checkpoint is not marked as damaged."""
     try:
-        return CheckpointManifest.model_validate(read_json(folder / MANIFEST_NAME))
+        found = read_json(folder / DAMAGED_NAME)
+    except InputError as error:
+        return None if isinstance(error.__cause__, FileNotFoundError) else "the mark does not state the problem"
+    return str(found["problem"]) if isinstance(found, dict) and "problem" in found else str(found)
+
+
+def read_manifest(folder: Path) -> CheckpointManifest:
+    """Read a checkpoint's manifest, whether or not the checkpoint is marked as damaged.
+
+    Raises:
+        InputError: the manifest is missing or damaged, or its content does not match its own digest.
+        TryAgainError: the disk or file server does not respond.
+    """
+    path = folder / MANIFEST_NAME
+    value, content = read_json_and_bytes(path)
+    _verify_digest(path, value, content)
+    try:
+        return CheckpointManifest.model_validate(value)
     except ValidationError as error:
         raise InputError(
             f"not a checkpoint manifest: {wrong_values(error, CheckpointManifest)}",
-            where=str(folder / MANIFEST_NAME),
+            where=str(path),
             expected="a manifest that this version of Bloomery wrote; use another checkpoint",
         ) from error
+
+
+def _verify_digest(path: Path, value: object, content: bytes) -> None:
+    """Compare a manifest with its own digest. Manifests of older versions of Bloomery have no digest.
+
+    Raises:
+        InputError: the digest and the content do not match.
+    """
+    if not isinstance(value, dict) or "digest" not in value:
+        return
+    line = _DIGEST_LINE.search(content)
+    if line is None or digest_bytes(content[: line.start()] + content[line.end() :]) != line[1].decode():
+        raise InputError(
+            "the manifest's content does not match its own digest, so the file was changed or damaged",
+            where=str(path),
+            expected=f"the file as the training wrote it; {_RESTORE}",
+        )
+
+
+def lacks_reference(manifest: CheckpointManifest) -> bool:
+    """Whether a checkpoint was repaired, and no training has loaded it since and computed its reference logits."""
+    return REFERENCE_NAME not in manifest.files and REFERENCE_BEFORE_REPAIR_NAME in manifest.files
 
 
 def verify_file(folder: Path, manifest: CheckpointManifest, name: str) -> Path:

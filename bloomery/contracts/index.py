@@ -11,18 +11,20 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import BaseModel, ConfigDict, ValidationError
 
-from bloomery.base.atomic import atomic_path, read_json
+from bloomery.base.atomic import atomic_path
 from bloomery.base.digest import digest_file
 from bloomery.base.errors import CheckFailedError, InputError
-from bloomery.config.explain_value import wrong_values
-from bloomery.config.tokens import UINT16_BELOW
-from bloomery.contracts.blend import StageEntry
+from bloomery.config.tokens import token_bytes
+from bloomery.contracts.index_manifest import (
+    BUILD_AGAIN,
+    ArrayEntry,
+    IndexManifest,
+)
 
 MAGIC = b"MMIDIDX\x00\x00"
 _HEADER = struct.Struct("<9sQBQQ")
@@ -40,12 +42,11 @@ _LEGACY_MAGIC = b"TNTIDX"
 _CHECKED = 1 << 20
 """Number of sequences checked at a time. The check needs a few tens of MB, whatever the size of the file is."""
 _COPY_AGAIN = "an undamaged .idx file; copy the .bin and .idx files again, or encode the text again"
-_BUILD_AGAIN = "delete index.json and build the index again (start the workflow, or run `bloomery index build`)"
 
 
 def token_dtype(vocabulary_size: int) -> np.dtype[Any]:
     """Return the token type for a vocabulary of `vocabulary_size` entries (the tokenizer's size, without padding)."""
-    return DTYPE_CODES[8] if vocabulary_size < UINT16_BELOW else DTYPE_CODES[4]
+    return DTYPE_CODES[8] if token_bytes(vocabulary_size) == 2 else DTYPE_CODES[4]
 
 
 def write_idx(path: Path, lengths: npt.NDArray[np.int32], dtype: np.dtype[Any]) -> None:
@@ -197,151 +198,6 @@ def _check_idx(
             )
 
 
-class ArrayEntry(BaseModel):
-    """One `.npy` array of the index."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    path: str
-    """Path relative to the index folder."""
-    dtype: str
-    shape: list[int]
-    digest: str
-
-
-class TokenFileEntry(BaseModel):
-    """One `.bin/.idx` pair of the index."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    prefix: str
-    """Path relative to the index folder, without suffix."""
-    documents: int
-    tokens: int
-    bin_digest: str
-    idx_digest: str
-    sidecar_digest: str
-    ends_with_end_of_document: bool = True
-    """Whether every document ends with the index's end-of-document token."""
-
-
-class DatasetEntry(BaseModel):
-    """One named set of samples, such as a language of the training or validation part.
-
-    Each array has the smaller of its two types if that type can hold all its numbers, else the larger one:
-
-    - `documents`, uint32 or int64 [entries]: document numbers in reading order. The numbers of the documents are
-      consecutive over all token files, in the order of the files.
-    - `sample_starts`, uint32 or int64 [n + 1, 2] with n >= samples: position in `documents` and token offset in that
-      document.
-    - `shuffle`, uint32 or int64 [samples]: numbers of samples, each below n.
-
-    Sample i consists of the sequence_length + 1 tokens that begin at sample_starts[shuffle[i]].
-
-    `documents` holds each unique document once for each epoch. With `index.order: epochs` it ends with the document in
-    which the last sample ends.
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    name: str
-    language: str
-    unique_documents: int
-    unique_tokens: int
-    epochs: int
-    samples: int
-    """Number of samples that can be read."""
-    identity: str
-    """Digest of everything that determines the sequence of samples, such as text, order, seed and sequence length.
-
-    Unless `index.order` is `megatron`, the digest does not depend on the number of samples that are read.
-    """
-    documents: ArrayEntry
-    sample_starts: ArrayEntry
-    shuffle: ArrayEntry
-
-
-class TextRead(BaseModel):
-    """Training text of a language, or of one source in a language, and how much of it the training reads."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    documents: int
-    tokens: int
-    """Number of unique tokens, including end-of-document tokens and excluding text held out for validation."""
-    share: float
-    """Share of this text in all tokens that the training reads."""
-    epochs: float
-    """Number of times that the training reads these tokens."""
-
-
-class LanguageRead(TextRead):
-    """Training text of one language: how much of it the training reads, its weight, and the same figures for each
-    source."""
-
-    weight: float
-    """Weight in mixture.json. `share` differs from this weight because of rounding to whole samples, and more if
-    `max_epochs` limits the language."""
-    sources: dict[str, TextRead]
-
-
-class IndexManifest(BaseModel):
-    """Content of index.json. The file is written last, and an index without this file counts as missing."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    format: Literal[2] = 2
-    """Version of the format. In version 2 the numbers of the documents are consecutive over all token files, and arrays
-    are uint32 if possible."""
-    digest: str
-    """Digest of everything that the arrays were built from (token files, configuration)."""
-    sequence_length: int
-    order: Literal["epochs", "megatron"] = "epochs"
-    """Order of the training's documents and samples (`index.order`)."""
-    vocabulary_size: int
-    end_of_document: int
-    tokenizer_digest: str
-    token_files: list[TokenFileEntry]
-    train: list[DatasetEntry]
-    validation: list[DatasetEntry]
-    blend_dataset: ArrayEntry
-    """Index in `train` of each training sample's dataset: int16 [train_samples], or int32 for more than 32,768
-    datasets."""
-    blend_sample: ArrayEntry
-    """Sample within that dataset: uint32 [train_samples], or int64 if uint32 is too small."""
-    train_samples: int
-    stages: list[StageEntry]
-    """Stages of the blend, in order. Together they contain every training sample once."""
-    shares: dict[str, float]
-    """Share of the training samples, by dataset."""
-    languages: dict[str, LanguageRead] = {}
-    """How much text of each language the training reads, by language code."""
-
-
-def read_index_manifest(path: Path) -> IndexManifest:
-    """Read index.json.
-
-    Raises:
-        InputError: the file is damaged or of another format version.
-    """
-    value = read_json(path)
-    found = value.get("format") if isinstance(value, dict) else None
-    if found != 2:
-        raise InputError(
-            "the file does not state its format" if found is None else f"the index has format {found}",
-            where=str(path),
-            expected=f"format 2; {_BUILD_AGAIN}",
-        )
-    try:
-        return IndexManifest.model_validate(value)
-    except ValidationError as error:
-        raise InputError(
-            f"not an index manifest: {wrong_values(error, IndexManifest)}",
-            where=str(path),
-            expected=f"a file that this version of Bloomery wrote; {_BUILD_AGAIN}",
-        ) from error
-
-
 def _array_cause(error: Exception) -> str:
     return error.strerror or "the file is damaged" if isinstance(error, OSError) else "the file is damaged or truncated"
 
@@ -366,7 +222,7 @@ def verify_array(folder: Path, entry: ArrayEntry) -> npt.NDArray[Any]:
         raise CheckFailedError(
             "the file's content changed since it was written",
             where=str(path),
-            expected=f"digest {entry.digest}; {_BUILD_AGAIN}",
+            expected=f"digest {entry.digest}; {BUILD_AGAIN}",
         )
     return array
 
@@ -380,13 +236,13 @@ def open_array(folder: Path, entry: ArrayEntry) -> npt.NDArray[Any]:
     path = folder / entry.path
     try:
         array: npt.NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (EOFError, OSError, ValueError) as error:
-        expected = f"an array that the index stage wrote; {_BUILD_AGAIN}"
+    except Exception as error:  # numpy fails in many ways on a damaged header, also with errors of the tokenizer
+        expected = f"an array that the index stage wrote; {BUILD_AGAIN}"
         raise InputError(f"not a readable array ({_array_cause(error)})", where=str(path), expected=expected) from error
     if str(array.dtype) != entry.dtype or list(array.shape) != entry.shape:
         raise InputError(
             f"the array has type {array.dtype} and shape {list(array.shape)}",
             where=str(path),
-            expected=f"type {entry.dtype} and shape {entry.shape}, as in index.json; {_BUILD_AGAIN}",
+            expected=f"type {entry.dtype} and shape {entry.shape}, as in index.json; {BUILD_AGAIN}",
         )
     return array

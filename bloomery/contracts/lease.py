@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 
+from bloomery.base.json_text import parse_json
+
 LEASE_NAME = "lease"
 
 
@@ -34,9 +36,11 @@ def render_holder(holder: LeaseHolder) -> str:
     return json.dumps(asdict(holder))
 
 
-def parse_holder(text: str) -> LeaseHolder | None:
+def parse_holder(text: str | bytes) -> LeaseHolder | None:
     """Return the process that wrote the lease's file; None if the lease was released or the file is unreadable."""
     try:
-        return LeaseHolder(**json.loads(text))
+        holder = LeaseHolder(**parse_json(text))
     except (ValueError, TypeError):
         return None
+    legal = type(holder.pid) is int and 0 < holder.pid < 2**31 and isinstance(holder.host, str)
+    return holder if legal and isinstance(holder.job, str | None) else None

@@ -12,7 +12,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from bloomery.base.atomic import read_json, write_json
 from bloomery.base.errors import InputError
 from bloomery.config.explain_value import wrong_values
+from bloomery.config.section import Count
 from bloomery.contracts.checkpoint import FileEntry
+from bloomery.contracts.safe_path import SafeName, SafePath
 
 PARITY_NAME = "parity.json"
 
@@ -24,19 +26,19 @@ class Parity(BaseModel):
 
     model: str
     """Name of the exported model."""
-    checkpoint: str
+    checkpoint: SafeName
     """Folder of the checkpoint below train/checkpoints."""
-    iteration: int
-    consumed_tokens: int
-    parameters: int
+    iteration: Count
+    consumed_tokens: Count
+    parameters: Count
     """Number of parameters of the exported model. Tied parameters count once."""
     dtype: str
     """Type of the exported weights."""
-    vocabulary_rows: int
+    vocabulary_rows: Count
     """Number of rows of the exported embedding."""
-    samples: int
+    samples: Count
     """Number of reference samples that were compared."""
-    tokens: int
+    tokens: Count
     """Number of token positions that were compared."""
     tolerance: float
     max_difference: float
@@ -50,7 +52,9 @@ class Parity(BaseModel):
     text: str
     """Greedy continuation of the prompt by the exported model, without the prompt."""
     versions: dict[str, str]
-    files: dict[str, FileEntry]
+    made_from: dict[str, str] = {}
+    """Digest of the checkpoint, the tokenizer and the configuration that the model was exported from."""
+    files: dict[SafePath, FileEntry]
     """Every file of the exported model's folder except parity.json."""
 
     @property

@@ -29,12 +29,12 @@ class RunPaths:
 
     @property
     def tokenizer(self) -> Path:
-        """Folder of tokenizer.json and its report."""
+        """Folder of count tables, of the verdict on the limits, and of links to tokenizer.json and its companions."""
         return self.run / "tokenizer"
 
     @property
     def index(self) -> Path:
-        """Folder of token files and arrays. index.json is written last."""
+        """Folder of token files, and of links to index.json and its arrays."""
         return self.run / "index"
 
     @property
@@ -89,9 +89,25 @@ class RunPaths:
         return self.train / "rolled-back"
 
     @property
+    def before_repair(self) -> Path:
+        """Folder of checkpoints as they were before `bloomery checkpoint repair` repaired them."""
+        return self.train / "before-repair"
+
+    @property
+    def repairing(self) -> Path:
+        """Folder in which a checkpoint is repaired."""
+        return self.checkpoints / ".repairing"
+
+    @property
     def starts(self) -> Path:
         """File with the number of starts since the last new checkpoint."""
         return self.train / "starts.json"
+
+    @property
+    def results(self) -> Path:
+        """Folder of the results of stages that write several files, with a pointer for each
+        (`bloomery.contracts.result`)."""
+        return self.run / "results"
 
     @property
     def monitoring(self) -> Path:
@@ -120,11 +136,11 @@ class RunPaths:
 
     @property
     def export(self) -> Path:
-        """Folder with one folder for each exported model."""
+        """Folder with a link to the folder of each exported model."""
         return self.run / "export"
 
     @property
     def published(self) -> Path:
-        """Folder of publish.json and, if no Hub is configured, a local copy of the model in the layout of the Hub's
-        repository."""
+        """Folder of links to publish.json and, if no Hub is configured, to a local copy of the model in the layout of
+        the Hub's repository."""
         return self.run / "published"

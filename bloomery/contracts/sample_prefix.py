@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict
 
+from bloomery.contracts.blend import Samples
 from bloomery.spec.blend_counts import taken
 
 if TYPE_CHECKING:
-    from bloomery.contracts.index import IndexManifest
+    from bloomery.contracts.index_manifest import IndexManifest
 
 
 class PrefixStage(BaseModel):
@@ -24,9 +25,9 @@ class PrefixStage(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    from_sample: int
-    to_sample: int
-    quotas: dict[str, int]
+    from_sample: Samples
+    to_sample: Samples
+    quotas: dict[str, Samples]
     """Quota of each dataset. Together with `from_sample`, the quotas determine the position of each sample
     (`bloomery.spec.blend_counts`)."""
 
@@ -42,7 +43,7 @@ class SamplePrefix(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    samples: int
+    samples: Samples
     stages: list[PrefixStage]
     """Stages of which at least one sample was read."""
     datasets: dict[str, str]

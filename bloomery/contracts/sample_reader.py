@@ -18,7 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bloomery.base.errors import BloomeryError, InputError
-from bloomery.contracts.index import DatasetEntry, TokenFile, open_array, open_token_file, read_index_manifest
+from bloomery.contracts.index import TokenFile, open_array, open_token_file
+from bloomery.contracts.index_manifest import DatasetEntry, read_index_manifest
 
 OPEN_TOKEN_FILES = 128
 
@@ -99,6 +100,13 @@ class SampleReader:
         """
         return len(self._validation_set(name).shuffle)
 
+    def _damaged(self, what: str) -> InputError:
+        return InputError(
+            what,
+            where=str(self.folder),
+            expected="an index that `bloomery index verify` accepts; delete index.json and build the index again",
+        )
+
     def train(self, global_sample: int) -> npt.NDArray[np.int64]:
         """Return the tokens of a training sample, int64 [sequence_length + 1].
 
@@ -115,7 +123,12 @@ class SampleReader:
             SampleRangeError: there is no such sample.
         """
         self._check_range(global_sample, self.train_samples, "the training")
-        return int(self._blend_dataset[global_sample]), int(self._blend_sample[global_sample])
+        dataset, sample = int(self._blend_dataset[global_sample]), int(self._blend_sample[global_sample])
+        if not 0 <= dataset < len(self._train) or sample < 0:
+            raise self._damaged(
+                f"sample {global_sample} of the training refers to sample {sample} of dataset {dataset}"
+            )
+        return dataset, sample
 
     def validation(self, name: str, sample: int) -> npt.NDArray[np.int64]:
         """Return the tokens of a sample of a validation set, int64 [sequence_length + 1].
@@ -156,7 +169,12 @@ class SampleReader:
     def _token_file(self, number: int) -> TokenFile:
         found = self._open_files.get(number)
         if found is None:
-            found = open_token_file(self.folder / self.manifest.token_files[number].prefix, check=False)
+            entry = self.manifest.token_files[number]
+            found = open_token_file(self.folder / entry.prefix, check=False)
+            if len(found.lengths) != entry.documents:
+                raise self._damaged(
+                    f"{entry.prefix}.idx has {len(found.lengths)} documents, but index.json states {entry.documents}"
+                )
             self._open_files[number] = found
             if len(self._open_files) > OPEN_TOKEN_FILES:
                 self._open_files.popitem(last=False)
@@ -184,8 +202,10 @@ class SampleReader:
     def document_tokens(self, token_file: int, document: int) -> npt.NDArray[Any]:
         """Return all tokens of a document, memory-mapped."""
         file = self._token_file(token_file)
-        begin = int(file.offsets[document]) // file.dtype.itemsize
-        return file.tokens[begin : begin + int(file.lengths[document])]
+        begin, length = int(file.offsets[document]) // file.dtype.itemsize, int(file.lengths[document])
+        if not 0 <= begin <= begin + length <= len(file.tokens):
+            raise self._damaged(f"{file.prefix.name}.idx places document {document} outside of the .bin file")
+        return file.tokens[begin : begin + length]
 
     def _read(self, dataset: _Dataset, sample: int) -> npt.NDArray[np.int64]:
         tokens = np.empty(self.sequence_length + 1, dtype=np.int64)
@@ -198,7 +218,12 @@ class SampleReader:
 
     def _spans(self, dataset: _Dataset, sample: int) -> Iterator[DocumentSpan]:
         self._check_range(sample, len(dataset.shuffle), f"dataset {dataset.entry.name!r}")
-        position, begin = (int(value) for value in dataset.sample_starts[dataset.shuffle[sample]])
+        start = int(dataset.shuffle[sample])
+        if not 0 <= start < len(dataset.sample_starts):
+            raise self._damaged(f"dataset {dataset.entry.name!r} has no start of sample {start}")
+        position, begin = (int(value) for value in dataset.sample_starts[start])
+        if position < 0 or begin < 0:
+            raise self._damaged(f"sample {start} of dataset {dataset.entry.name!r} starts at a negative position")
         wanted = self.sequence_length + 1
         while wanted:
             number, document = self._document(dataset, position)
@@ -215,11 +240,11 @@ class SampleReader:
     def _document(self, dataset: _Dataset, position: int) -> tuple[int, int]:
         """Return (token file, document in it) at a position of the reading order."""
         if position >= len(dataset.documents):
-            raise InputError(
-                f"the samples of dataset {dataset.entry.name!r} need more documents than the index lists for it",
-                where=str(self.folder),
-                expected="an index that `bloomery index verify` accepts; delete index.json and build the index again",
+            raise self._damaged(
+                f"the samples of dataset {dataset.entry.name!r} need more documents than the index lists for it"
             )
         document = int(dataset.documents[position])
         number = int(np.searchsorted(self._ends, document, side="right"))
+        if document < 0 or number >= len(self._ends):
+            raise self._damaged(f"dataset {dataset.entry.name!r} refers to document {document}, which does not exist")
         return number, document - (int(self._ends[number - 1]) if number else 0)

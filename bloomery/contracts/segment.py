@@ -10,9 +10,12 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from bloomery.base.atomic import read_json, write_json
+from bloomery.base.atomic import read_json
 from bloomery.base.errors import InputError
+from bloomery.base.self_digest import check_own_digest, write_with_own_digest
 from bloomery.config.explain_value import wrong_values
+from bloomery.config.section import Count, Positive
+from bloomery.contracts.safe_path import SafeName
 
 STOP_FILE = "stop"
 """File in train/control that makes the training save after the current iteration and end."""
@@ -48,7 +51,7 @@ class SegmentStatus(StrEnum):
     """A user stopped the segment (signal or stop file)."""
     CRASHED = "crashed"
     """The segment crashed. The next segment resumes from the last checkpoint unless more than `max_crashes` segments
-    crashed in a row."""
+    crashed since the last new checkpoint."""
     FAILED = "failed"
     """The training ended with an error that a retry cannot fix, such as a loss that is not finite. A user must find the
     cause.
@@ -62,40 +65,48 @@ class Segment(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    number: int
+    number: Positive
     status: SegmentStatus
-    first_iteration: int
+    first_iteration: Count
     """First iteration that this segment ran; 0 if it ran none."""
-    iteration: int
+    iteration: Count
     """Last completed iteration."""
-    total_iterations: int
-    consumed_samples: int
-    consumed_tokens: int
-    checkpoint: str | None
+    total_iterations: Count
+    consumed_samples: Count
+    consumed_tokens: Count
+    checkpoint: SafeName | None
     """Name of the newest valid checkpoint's folder below train/checkpoints, such as `step00000100`."""
     identity: str
     """Digest of everything that the checkpoints depend on (model, data, schedule, seed)."""
-    crashes: int = 0
-    """Number of consecutive crashes up to and including this segment."""
+    new_checkpoint: bool = False
+    """Whether this segment saved a newer checkpoint than the one that it started from. A segment can crash after it
+    saved such a checkpoint."""
+    crashes: Count = 0
+    """Number of crashes since the last new checkpoint, including the crash of this segment. A segment that saved a new
+    checkpoint and then crashed counts as the first crash."""
     message: str = ""
+
+
+_RESTORE = "restore the file, or delete it and run the workflow again"
 
 
 def write_segment(path: Path, segment: Segment) -> None:
     """Write a segment's file atomically."""
-    write_json(path, segment.model_dump(mode="json"))
+    write_with_own_digest(path, segment.model_dump(mode="json"))
 
 
 def read_segment(path: Path) -> Segment:
     """Read a segment's file.
 
     Raises:
-        InputError: the file is damaged.
+        InputError: the file is damaged, or was changed after it was written.
     """
+    value = read_json(path)
     try:
-        return Segment.model_validate(read_json(path))
+        return Segment.model_validate(check_own_digest(value, path, restore=_RESTORE))
     except ValidationError as error:
         raise InputError(
             f"not the record of a training segment: {wrong_values(error, Segment)}",
             where=str(path),
-            expected="a file as the training wrote it; restore the file, or delete it and run the workflow again",
+            expected=f"a file as the training wrote it; {_RESTORE}",
         ) from error

@@ -63,7 +63,7 @@ def special_tokens(folder: Path) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     for name in (SPECIAL, CONFIG):
-        values = read_json(folder / name) if (folder / name).is_file() else {}
+        values = read_json(folder / name, any_integer=True) if (folder / name).is_file() else {}
         if not isinstance(values, dict):
             raise InputError(
                 "not a JSON object",

@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from bloomery.config.stages import TrainStage, read_stage
-from bloomery.contracts.index import read_index_manifest
+from bloomery.contracts.index_manifest import read_index_manifest
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.skips import effective
 

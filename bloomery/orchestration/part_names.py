@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bloomery.base.atomic import read_json
 from bloomery.base.errors import InputError
+from bloomery.contracts.safe_path import read_part_names
 
 EARLIER = "_earlier/"
 """Prefix of the parts of earlier runs. It cannot be a source, because no source's name begins with an underscore."""
@@ -33,9 +33,12 @@ def earlier_parts(against: list[str]) -> list[str]:
     names = []
     for number, run in enumerate(against):
         listing = Path(run) / "config" / "parts.json"
-        parts = read_json(listing) if listing.is_file() else None
-        if not isinstance(parts, list) or not all(isinstance(part, str) for part in parts):
+        if not listing.is_file():
             raise InputError("not the folder of a run", where=run, expected=_FINISHED)
+        try:
+            parts = read_part_names(listing)
+        except InputError as error:
+            raise InputError("not the folder of a run", where=run, expected=_FINISHED) from error
         names += [f"{EARLIER}{number}/{part}" for part in parts]
     return names
 

@@ -13,6 +13,7 @@ from bloomery.base.errors import ConfigError
 from bloomery.config.corpus import DecontaminateConfig, IngestConfig
 from bloomery.config.part_input import FilePiece, PartInput
 from bloomery.config.sources import AnySource, FileSource, MegatronSource, TextSource
+from bloomery.orchestration.input_names import RENAME, replaced_part
 
 
 def plan_parts(source: AnySource, ingest: IngestConfig) -> list[PartInput]:
@@ -30,7 +31,8 @@ def plan_parts(source: AnySource, ingest: IngestConfig) -> list[PartInput]:
     folder is.
 
     Raises:
-        ConfigError: a path or pattern matches no file, or a file name is not UTF-8; the error names the key.
+        ConfigError: a path or pattern matches no file, or a file name is not UTF-8 or contains a part that Snakemake
+            would replace; the error names the key.
     """
     if isinstance(source, MegatronSource):
         return _pairs(source)
@@ -137,6 +139,10 @@ def _matches(pattern: str, where: str) -> list[str]:
             expected=f"the path or pattern of existing files, absolute or relative to {Path.cwd()}",
         )
     for name in found:
+        if (part := replaced_part(str(Path(name).absolute()))) is not None:
+            raise ConfigError(
+                f"the name {name!r} contains {part!r}, which Snakemake would replace", where=where, expected=RENAME
+            )
         try:
             name.encode("utf-8")
         except UnicodeEncodeError as error:

@@ -6,8 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from bloomery.base.atomic import dump_json, read_json, write_if_changed
+from bloomery.base.atomic import dump_json, write_if_changed
+from bloomery.base.digest import sha256_file
 from bloomery.base.errors import InputError
+from bloomery.base.self_digest import with_own_digest
 from bloomery.config.corpus import IngestConfig
 from bloomery.config.part_input import PartInput
 from bloomery.config.run import RunConfig
@@ -15,6 +17,7 @@ from bloomery.config.section import Section
 from bloomery.config.sources import AnySource, MegatronSource
 from bloomery.config.stages import AdoptStage, IngestStage, read_stage, write_stage
 from bloomery.contracts.paths import RunPaths
+from bloomery.contracts.safe_path import read_part_names
 from bloomery.orchestration.stage_sections import adopt_stage, ingest_stage, stage_sections
 
 PlanParts = Callable[[AnySource, IngestConfig], list[PartInput]]
@@ -24,6 +27,8 @@ PARTS_NAME = "parts.json"
 """File that lists the names of the text shards."""
 ADOPTED_NAME = "adopted.json"
 """File that lists the names of the adopted pairs of token files, which the run uses unchanged."""
+SECTIONS_NAME = "sections.json"
+"""File with the SHA-256 of every section and listing."""
 TOKEN_FILES_NAME = "token_files.json"
 """File that lists the names of all pairs of token files in index order: encoded pairs, then adopted pairs."""
 
@@ -105,18 +110,20 @@ def write_sections(config: RunConfig, parts: list[Part]) -> list[Path]:
             *(part.name for part in parts if part.adopted),
         ],
     }
-    return written + [
-        folder / name for name, names in listings.items() if write_if_changed(folder / name, dump_json(names))
-    ]
+    written += [folder / name for name, names in listings.items() if write_if_changed(folder / name, dump_json(names))]
+    own = [*sections, *(folder / name for name in listings)]
+    digests = {path.relative_to(folder).as_posix(): sha256_file(path) for path in own}
+    write_if_changed(folder / SECTIONS_NAME, dump_json(with_own_digest(digests)))
+    return written
 
 
 def read_parts(run: RunPaths) -> list[Part]:
     """Read the parts as the workflow last planned them. Jobs read them here, so they never search for files again."""
     parts = []
-    for name in read_json(run.config / PARTS_NAME):
+    for name in read_part_names(run.config / PARTS_NAME):
         stage = read_stage(run.config / "ingest" / f"{name}.json", IngestStage)
         parts.append(Part(stage.source.name, stage.part, PartInput(stage.files, stage.piece)))
-    for name in read_json(run.config / ADOPTED_NAME):
+    for name in read_part_names(run.config / ADOPTED_NAME):
         pair = read_stage(run.config / "adopt" / f"{name}.json", AdoptStage)
         parts.append(Part(pair.source.name, pair.part, PartInput(pair.files), adopted=True))
     return parts

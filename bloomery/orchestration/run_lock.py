@@ -16,6 +16,7 @@ from pathlib import Path
 
 from bloomery.base.atomic import explained
 from bloomery.base.errors import TryAgainError
+from bloomery.base.json_text import parse_json
 from bloomery.base.typed_command import typed_command
 
 LOCK_NAME = ".lock"
@@ -78,7 +79,8 @@ class RunLock:
 def holder(run: Path) -> LockHolder | None:
     """Return the process that last took the lock of `run`; None if the lock file is missing or damaged."""
     try:
-        value = json.loads((run / LOCK_NAME).read_text(encoding="utf-8"))
-        return LockHolder(int(value["pid"]), str(value["host"]), str(value["command"]))
+        value = parse_json((run / LOCK_NAME).read_bytes())
+        pid = int(value["pid"])
+        return LockHolder(pid, str(value["host"]), str(value["command"])) if 0 < pid < 2**31 else None
     except (OSError, ValueError, KeyError, TypeError):
         return None

@@ -133,6 +133,18 @@ def forget_hidden_token() -> None:
         del os.environ[_TOKEN_PATH]
 
 
+_PRIVATE_FOLDER = (
+    '{ mkdir -p "$(dirname "$TMPDIR")"; mkdir -m 700 "$TMPDIR" 2>/dev/null; '
+    # Another user may have made a folder or link of this name, to read or replace the compiled code in it.
+    'if [ ! -L "$TMPDIR" ] && [ -d "$TMPDIR" ] && [ -O "$TMPDIR" ] '
+    '&& [ -z "$(find "$TMPDIR" -maxdepth 0 -perm /022)" ]; then :; else '
+    'echo "error: $TMPDIR: the folder for temporary files belongs to another user, or other users may write to it; '
+    "expected: a folder of your own that only you may write to; remove this folder, so that the next job creates it, "
+    'or set another folder as \\`scratch\\` in the file of the site" >&2; exit 1; fi; }'
+)
+"""Shell commands that create the job's private folder $TMPDIR, or end the job if the folder is not private."""
+
+
 def shell_prefix(site: Site) -> str:
     """Return the commands that the shell of every job runs first.
 
@@ -145,7 +157,7 @@ def shell_prefix(site: Site) -> str:
         lines.append(f"module load {' '.join(site.modules)}")
     if site.scratch:
         lines.append(f"export TMPDIR={site.scratch}/bloomery-$USER")
-        lines.append('mkdir -p "$TMPDIR"')
+        lines.append(_PRIVATE_FOLDER)
         lines.append('export TRITON_CACHE_DIR="$TMPDIR/triton" TORCH_EXTENSIONS_DIR="$TMPDIR/torch"')
     if site.container:
         options = " ".join(site.container_options)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from bloomery.base.errors import InputError
 from bloomery.contracts.tokenizer import CONFIG, FILES, SPECIAL, TOKENIZER
+from bloomery.orchestration.input_names import RENAME, replaced_part
 
 _OTHER_FORMS = ("tokenizer.model", "spiece.model", "sentencepiece.bpe.model", "vocab.json", "vocab.txt")
 """Vocabulary files of tokenizers that were not saved as tokenizer.json: of SentencePiece, GPT-2 and BERT."""
@@ -35,9 +36,11 @@ def local_files(name: str) -> list[Path]:
     """Return the files of a tokenizer on this machine. The list is empty for a tokenizer on a Hub.
 
     Raises:
-        InputError: `name` is a local path that does not exist.
+        InputError: `name` is a local path that does not exist, or contains a part that Snakemake would replace.
     """
     path = Path(name).expanduser()
+    if path.exists() and (part := replaced_part(str(path.absolute()))) is not None:
+        raise InputError(f"the name contains {part!r}, which Snakemake would replace", where=name, expected=RENAME)
     if path.is_dir():
         return [path / file for file in FILES if (path / file).is_file()]
     if path.is_file():

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from bloomery.base.errors import ConfigError
 from bloomery.spec.batch import micro_batch_size, samples_of_time
+from bloomery.spec.checkpoint_size import checkpoint_bytes
 from bloomery.spec.communication import communication
-from bloomery.spec.disk import checkpoint_bytes
 from bloomery.spec.flops import iteration_flops
 from bloomery.spec.hardware import Gpu, gpus
 from bloomery.spec.parameters import planned_rows

@@ -17,15 +17,15 @@ from bloomery.spec.partition import Stage, stages
 if TYPE_CHECKING:
     from bloomery.config.model import ModelConfig
     from bloomery.config.run import RunConfig
-    from bloomery.config.training import TrainingConfig
+    from bloomery.config.training import OptimizerConfig, TrainingConfig
 
 WEIGHT_BYTES = {"bf16": 2, "fp16": 2, "fp32": 4}
 GRADIENT_BYTES = 4
 """Bytes of a parameter's gradient, which is summed in fp32 and not split over replicas (DeepSpeed's BF16_Optimizer)."""
 MASTER_BYTES = 4
 """Bytes of a parameter's fp32 master weight. In fp32 precision too, DeepSpeed holds a flat copy of the weights."""
-MOMENTS_BYTES = 8
-"""Bytes of a parameter's two fp32 moments (Adam, LAMB)."""
+MOMENT_BYTES = 4
+"""Bytes of one fp32 moment of a parameter. Adam and LAMB have two, SGD with momentum has one."""
 
 RUNTIME_BYTES = 2 * 2**30
 """Bytes of the CUDA context, NCCL's channels and the allocator's rounding. The value is an assumption."""
@@ -33,20 +33,19 @@ USABLE_SHARE = 0.95
 """Share of a GPU's memory that a training can use. The rest is lost to fragmentation. The value is an assumption."""
 
 
-def bytes_per_parameter(precision: str) -> int:
+def moment_count(optimizer: OptimizerConfig) -> int:
+    """Return the number of fp32 moments that the optimizer holds for each parameter."""
+    if optimizer.kind == "sgd":
+        return 1 if optimizer.momentum else 0
+    return 2
+
+
+def bytes_per_parameter(precision: str, moments: int = 2) -> int:
     """Return the bytes of training state for one parameter if it is not split.
 
-    In 16-bit precision this is 18 bytes (2 + 4 + 4 + 8).
+    In 16-bit precision with Adam this is 18 bytes (2 + 4 + 4 + 8).
     """
-    return WEIGHT_BYTES[precision] + GRADIENT_BYTES + MASTER_BYTES + MOMENTS_BYTES
-
-
-def checkpoint_bytes_per_parameter(precision: str) -> int:
-    """Return the bytes that a checkpoint holds for one parameter. Checkpoints hold no gradients.
-
-    In 16-bit precision this is 14 bytes (BLOOM-176B: 2.24 TiB in total).
-    """
-    return bytes_per_parameter(precision) - GRADIENT_BYTES
+    return WEIGHT_BYTES[precision] + GRADIENT_BYTES + MASTER_BYTES + moments * MOMENT_BYTES
 
 
 @dataclass(frozen=True)
@@ -126,7 +125,7 @@ def _of_stage(config: RunConfig, number: int, stage: Stage, count: int, rows: in
         parameters=held,
         weights=held * WEIGHT_BYTES[precision],
         gradients=held * GRADIENT_BYTES,
-        optimizer=split * (MASTER_BYTES + MOMENTS_BYTES),
+        optimizer=split * (MASTER_BYTES + moment_count(training.optimizer) * MOMENT_BYTES),
         activations=activations[training.activation_checkpointing],
         activations_recomputed=activations["full"],
         activations_kept=activations["none"],

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bloomery.spec.batch import ladder_rungs
-from bloomery.spec.disk import checkpoint_bytes
+from bloomery.spec.checkpoint_size import checkpoint_bytes
 from bloomery.spec.flops import iteration_flops
 from bloomery.spec.parameters import parameter_count, planned_rows
 from bloomery.spec.partition import stages

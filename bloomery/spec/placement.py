@@ -64,6 +64,11 @@ class Parameter:
         """Number of elements of the whole parameter."""
         return math.prod(self.shape)
 
+    def is_divisible(self, tensor_parallel: int) -> bool:
+        """Return whether the parameter can be divided among `tensor_parallel` ranks."""
+        dimension = self.placement.dimension
+        return dimension is None or self.shape[dimension] % tensor_parallel == 0
+
     def shard_shape(self, tensor_parallel: int) -> tuple[int, ...]:
         """Return the shape of the shard on one of `tensor_parallel` ranks.
 

@@ -15,7 +15,8 @@ from bloomery.config.load import listed_problems
 from bloomery.config.run import RunConfig
 from bloomery.config.section import Problem
 from bloomery.config.sources import Source
-from data_prep.corpus.estimate_text import bytes_per_token, estimate_text_bytes
+from bloomery.spec.text_size import bytes_per_token
+from data_prep.corpus.estimate_text import estimate_documents, estimate_text_bytes
 from data_prep.corpus.inspect_sources import COLUMNS, SourceSample, inspect_sources, table_rows
 
 _ENOUGH_ROWS = 100
@@ -61,7 +62,13 @@ def _text_estimate(config: RunConfig, samples: list[SourceSample]) -> str:
     size = sum(estimate_text_bytes(sample) for sample in known)
     tokens = round(size / bytes_per_token(config.tokenizer.vocabulary_size))
     which = "all sources" if len(known) == len(samples) else f"{len(known)} of {len(samples)} sources"
-    return f"estimated text of {which}: {format_bytes(size)}, about {tokens:,} tokens (a value for plan.corpus_tokens)"
+    documents = sum(estimate_documents(sample) for sample in known)
+    languages = len({code for sample in samples for code in sample.languages})
+    return (
+        f"estimated text of {which}: {format_bytes(size)}, about {tokens:,} tokens in {documents:,} documents and "
+        f"{languages} language{'' if languages == 1 else 's'}, before cleaning (values for plan.corpus_tokens, "
+        "plan.corpus_documents and plan.corpus_languages)"
+    )
 
 
 def data_problems(config: RunConfig, samples: list[SourceSample]) -> list[Problem]:

@@ -275,11 +275,11 @@ def mixture_verb(
     ] = None,
 ) -> None:
     """Compute the weight of each language in the clean corpus and the adopted token files."""
-    from bloomery.base.atomic import read_json
     from bloomery.config.stages import MixtureStage, read_stage
+    from bloomery.contracts.safe_path import read_part_names
     from data_prep.corpus.weigh_mixture import lines, mixture
 
-    pairs = [index / "tokens" / part for part in read_json(adopted)] if index and adopted else []
+    pairs = [index / "tokens" / part for part in read_part_names(adopted)] if index and adopted else []
     found = mixture(read_stage(config, MixtureStage), corpus, parts, output, pairs)
     languages = found["languages"].values()
     say(f"{len(languages)} languages with {format_bytes(sum(entry['bytes'] for entry in languages))} of text")

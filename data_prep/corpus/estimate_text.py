@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import math
 import zlib
 from pathlib import Path
 
@@ -31,13 +30,14 @@ def estimate_text_bytes(sample: SourceSample) -> int:
     return round(whole * _text_share(sample))
 
 
-def bytes_per_token(vocabulary: int) -> float:
-    """Return the estimated number of bytes of text per token.
+def estimate_documents(sample: SourceSample) -> int:
+    """Return the estimated number of documents of a source. If all rows were read, the number is exact.
 
-    The estimate is linear in the logarithm of the vocabulary: one byte with 256 entries, and 4.7 bytes with the 250,680
-    entries of BLOOM's tokenizer (its mean over BLOOM's corpus ROOTS).
+    The mean length of a document comes from the rows that were read.
     """
-    return 1 + 3.7 * (math.log2(vocabulary) - 8) / (math.log2(250_680) - 8)
+    if sample.complete or not sample.text_bytes:
+        return sample.rows
+    return round(estimate_text_bytes(sample) * sample.rows / sample.text_bytes)
 
 
 def _text_share(sample: SourceSample) -> float:

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import pyarrow.compute as pc
 
-from bloomery.base.atomic import read_json
 from bloomery.base.errors import InputError
 from bloomery.base.units import format_bytes
 from bloomery.config.corpus import Thresholds
 from bloomery.config.stages import JudgeStage, read_stage
 from bloomery.contracts.paths import RunPaths
+from bloomery.contracts.safe_path import read_part_names
 from data_prep.corpus.dedup.read_resolved import open_resolved, read_resolved
 from data_prep.corpus.lines.strip_lines import removed_lines
 from data_prep.corpus.numbered_documents import CorpusTables, renamed_rows
@@ -39,7 +39,7 @@ def explain(run: RunPaths, document: str) -> list[dict[str, Any]]:
         InputError: the run or the document does not exist, or a table is from an earlier version.
     """
     parts_file = run.config / "parts.json"
-    parts: list[str] = read_json(parts_file) if parts_file.exists() else []
+    parts = read_part_names(parts_file) if parts_file.exists() else []
     if not parts:
         raise InputError(
             "there is no corpus in this folder",

@@ -169,7 +169,8 @@ def ingest(stage: IngestStage, output: Path, quarantine: Path) -> dict[str, Any]
         rows.flush()
     failed.unlink(missing_ok=True)
     parameters = digest_json(stage.model_dump(mode="json", exclude={"files"}))
-    return writer.manifest(kind="documents", inputs=_inputs(stage), parameters=parameters, counts=tally.counts())
+    counts = tally.counts() | {"quarantine_digest": digest_file(quarantine)}
+    return writer.manifest(kind="documents", inputs=_inputs(stage), parameters=parameters, counts=counts)
 
 
 def _read(stage: IngestStage, rows: _Rows, tally: _Tally, log: IO[str]) -> str | None:

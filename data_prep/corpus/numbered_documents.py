@@ -18,8 +18,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bloomery.base.atomic import read_json
 from bloomery.base.errors import InputError
+from bloomery.contracts.safe_path import read_part_names
 from bloomery.orchestration.part_names import corpus_of, earlier_parts, local_name, own_part
 from data_prep.formats.shard import manifest_path, read_manifest, read_rows, read_span, read_table
 
@@ -129,7 +129,7 @@ class NumberedDocuments(CorpusTables):
                 rows than its `max_bad_share` allows. Ingest reads one part only, so the whole source is checked here.
         """
         super().__init__(corpus, against)
-        own: list[str] = read_json(parts)
+        own = read_part_names(parts)
         self.parts = own + earlier_parts(against or [])
         """Names of all parts, in the order of the nodes."""
         manifests = [read_manifest(self.path("raw", part)) for part in own]

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from bloomery.config.languages import language_profiles
+from bloomery.config.section import LANGUAGE_CODE
 
 EXCERPT_CHARACTERS = 200
 MAX_DEPTH = 100
 """Deepest nesting of objects in a row. A deeper row is bad, because recursion over it could overflow Python's stack."""
 _NESTED = (dict, list, tuple, Mapping)
-_LANGUAGE = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +155,7 @@ def row_from_fields(values: Mapping[str, Any], fields: Fields, file: str, line: 
         language = fields.fixed_language or language_of_file(file)
     if language is None:
         return bad("no language", f"field {fields.language!r} is missing" if fields.language else "")
-    if not isinstance(language, str) or not _LANGUAGE.fullmatch(language):
+    if not isinstance(language, str) or not LANGUAGE_CODE.fullmatch(language):
         return bad("invalid language", f"{language!r}"[:80])
     key = f"{file}:{line}"
     if fields.identity:

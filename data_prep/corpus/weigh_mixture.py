@@ -18,11 +18,13 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from bloomery.base.atomic import read_json, write_json
 from bloomery.base.errors import InputError
 from bloomery.base.progress import say
+from bloomery.base.self_digest import write_with_own_digest
 from bloomery.base.units import format_bytes
 from bloomery.config.stages import MixtureStage
+from bloomery.contracts.lineage import SECTION, TEXTS, stage_digest, texts_digest
+from bloomery.contracts.safe_path import read_part_names
 from data_prep.corpus.shares import fill, weights
 from data_prep.formats.shard import read_manifest
 from data_prep.formats.sidecar import sidecar_path
@@ -51,10 +53,13 @@ def mixture(
             the languages of the corpus (see `data_prep.corpus.shares.weights`).
     """
     sizes: Sizes = {}
+    texts: dict[str, str] = {}
     removed: Counter[str] = Counter()
-    shards = read_json(parts)
+    shards = read_part_names(parts)
     for part in shards:
-        for language, entry in read_manifest(corpus / "clean" / f"{part}.parquet")["counts"]["languages"].items():
+        manifest = read_manifest(corpus / "clean" / f"{part}.parquet")
+        texts[part] = manifest["file"]["digest"]
+        for language, entry in manifest["counts"]["languages"].items():
             removed.update({rule: size["documents"] for rule, size in entry["removed"].items()})
             _add(sizes, language, part.split("/")[0], entry["out"])
     for prefix in adopted:
@@ -71,9 +76,10 @@ def mixture(
         "budget_bytes": stage.budget_bytes,
         "languages": languages,
         "sources": {name: _of_source(name, languages) for name in names},
+        "made_from": {TEXTS: texts_digest(texts), SECTION: stage_digest(stage)},
     }
     _warn_of_repeats(stage, languages)
-    write_json(output, value)
+    write_with_own_digest(output, value)
     return value
 
 

@@ -21,9 +21,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 import bloomery
-from bloomery.base.atomic import atomic_path, read_json, write_json
+from bloomery.base.atomic import atomic_path, read_json
 from bloomery.base.digest import digest_file
 from bloomery.base.errors import InputError
+from bloomery.base.self_digest import write_with_own_digest
 from bloomery.base.unreadable import parquet_cause
 
 DOCUMENT_SCHEMA = pa.schema(
@@ -136,7 +137,7 @@ class TableWriter:
             "file": {"name": self.path.name, "bytes": self.path.stat().st_size, "digest": digest_file(self.path)},
             "counts": dict(counts or {}),
         }
-        write_json(manifest_path(self.path), value)
+        write_with_own_digest(manifest_path(self.path), value)
         return value
 
 
@@ -164,6 +165,8 @@ def read_manifest(path: Path) -> dict[str, Any]:
     try:
         told_bytes = manifest["file"]["bytes"]
         _ = manifest["file"]["digest"], manifest["rows"], manifest["counts"]
+        if type(manifest["rows"]) is not int or manifest["rows"] < 0 or not isinstance(manifest["counts"], dict):
+            raise TypeError
     except (KeyError, TypeError) as error:
         raise InputError(
             "this is not the manifest of a table: it lacks `rows`, `counts`, or the size and digest of the table's "

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bloomery.base.atomic import atomic_path
-from bloomery.contracts.index import ArrayEntry
+from bloomery.contracts.index_manifest import ArrayEntry
 
 CHUNK = 1 << 22
 """Number of rows in one piece of an array. A piece takes tens of MB."""

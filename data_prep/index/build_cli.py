@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from bloomery.contracts.index import IndexManifest
+    from bloomery.contracts.index_manifest import IndexManifest
 
 _WORKFLOW, _ALONE = "Options that the workflow uses", "Settings of the index (only without --config)"
 
@@ -17,7 +17,9 @@ def build(
     tokenizer: Annotated[
         Path, typer.Option(help="Tokenizer that encoded the token files: tokenizer.json or the folder that holds it.")
     ],
-    output: Annotated[Path, typer.Option(help="Path of the index.json to write, or of the folder that will hold it.")],
+    output: Annotated[
+        Path | None, typer.Option(help="Path of the index.json to write, or of the folder that will hold it.")
+    ] = None,
     prefixes: Annotated[
         list[Path] | None,
         typer.Argument(
@@ -83,30 +85,59 @@ def build(
             help="Folder of the run's index. Its folder tokens/ holds the token files.", rich_help_panel=_WORKFLOW
         ),
     ] = None,
+    result: Annotated[
+        Path | None,
+        typer.Option(
+            help="Record of the run's index to write (runs/<name>/results/index.json), instead of --output. The "
+            "previous index is replaced when the new one is complete.",
+            rich_help_panel=_WORKFLOW,
+        ),
+    ] = None,
 ) -> None:
     """Build the index of token files: the arrays that tell the training which tokens to read, and index.json."""
-    from bloomery.base.atomic import read_json
+    from bloomery.base.digest import digest_file
     from bloomery.base.errors import ConfigError
     from bloomery.base.progress import say
     from bloomery.config.stages import IndexStage, read_stage
+    from bloomery.contracts import lineage
+    from bloomery.contracts.result import Place, new_result
+    from bloomery.contracts.safe_path import read_part_names
     from bloomery.contracts.tokenizer import tokenizer_file
+    from data_prep.formats.shard import manifest_path
+    from data_prep.formats.sidecar import sidecar_path
     from data_prep.index.adopt import prefix_of
     from data_prep.index.build_index import build_index
 
     tokenizer = tokenizer_file(tokenizer)
     if config is not None:
-        if prefixes or parts is None or index is None or mixture is None:
+        if prefixes or parts is None or index is None or mixture is None or result is None:
             raise ConfigError(
-                "--config is given without --index, --parts or --mixture, or together with PREFIXES",
-                expected="--config with --index, --parts and --mixture, without PREFIXES",
+                "--config is given without --index, --parts, --mixture or --result, or together with PREFIXES",
+                expected="--config with --index, --parts, --mixture and --result, without PREFIXES",
             )
-        made = build_index(read_stage(config, IndexStage), index, read_json(parts), mixture, tokenizer, output)
+        with new_result(Place.of(result)) as new:
+            made = build_index(
+                read_stage(config, IndexStage),
+                index,
+                read_part_names(parts),
+                mixture,
+                tokenizer,
+                new.folder / "index.json",
+            )
+            sidecars = [manifest_path(sidecar_path(index / entry.prefix)) for entry in made.token_files]
+            new.made_from = {
+                lineage.TEXTS: lineage.encoded_texts(sidecars),
+                lineage.MIXTURE: digest_file(mixture),
+                lineage.TOKENIZER_INPUT: made.tokenizer_digest,
+                lineage.SECTION: lineage.section_digest(config),
+            }
         say("\n".join(summary(made)))
         return
-    if not prefixes or sequence_length is None or samples is None:
+    if not prefixes or output is None or sequence_length is None or samples is None:
         raise ConfigError(
-            "PREFIXES (the token files), --sequence-length or --samples is missing",
-            expected="PREFIXES with --sequence-length and --samples, or --config with --index, --parts and --mixture",
+            "PREFIXES (the token files), --output, --sequence-length or --samples is missing",
+            expected="PREFIXES with --output, --sequence-length and --samples, or --config with --index, --parts, "
+            "--mixture and --result",
         )
     if order not in ("epochs", "megatron"):
         raise ConfigError(f"the value is {order!r}", where="--order", expected="`epochs` or `megatron`")

@@ -27,14 +27,8 @@ from bloomery.base.errors import ConfigError, InputError, ResourceError
 from bloomery.base.progress import say, track
 from bloomery.base.units import format_bytes
 from bloomery.config.stages import IndexStage
-from bloomery.contracts.index import (
-    DatasetEntry,
-    IndexManifest,
-    LanguageRead,
-    TokenFile,
-    TokenFileEntry,
-    open_token_file,
-)
+from bloomery.contracts.index import TokenFile, open_token_file
+from bloomery.contracts.index_manifest import DatasetEntry, IndexManifest, LanguageRead, TokenFileEntry
 from bloomery.contracts.tokenizer import end_of_document, load_tokenizer, vocabulary_size
 from bloomery.spec.batch import global_batch_size, samples_to_read
 from bloomery.spec.epochs import samples_of_epochs
@@ -70,7 +64,8 @@ def build_index(
             the position of its part in this list.
         mixture: mixture.json, or None to weigh each language by its number of tokens.
         tokenizer_path: the tokenizer.json that the parts were encoded with.
-        output: `index/index.json`.
+        output: path of index.json. The arrays are written beside it. When the result is complete, both must be in the
+            index folder.
 
     Raises:
         ConfigError: the order is `megatron` and the seed is 2^32 or more.
@@ -102,17 +97,18 @@ def build_index(
             "files": [file.model_dump(mode="json") for file in files],
         }
     )
-    plan = Plan(index, f"{ARRAYS_FOLDER}/{digest}", stage.sequence_length, stage.seed, stage.order, first)
+    written = output.parent
+    plan = Plan(written, f"{ARRAYS_FOLDER}/{digest}", stage.sequence_length, stage.seed, stage.order, first)
     datasets = {language: datasets_of(wanted, language, texts) for language, texts in split.texts().items()}
     trainable = _trainable(datasets, wanted, output)
     stage = _with_length(stage, wanted, trainable)
     stages = plan_stages(wanted, trainable, stage)
     counts = totals(stages)
-    with explained(index / ARRAYS_FOLDER):
-        _refuse_too_large(index / ARRAYS_FOLDER, datasets, counts, stage)
+    with explained(written / ARRAYS_FOLDER):
+        _refuse_too_large(written / ARRAYS_FOLDER, datasets, counts, stage)
         train = _train(plan, split, datasets, counts, stage, files)
         validation = _validation(plan, split, wanted, stage, files)
-        blend_dataset, blend_sample = write_blend(index, plan.folder, stages, [entry.name for entry in train])
+        blend_dataset, blend_sample = write_blend(written, plan.folder, stages, [entry.name for entry in train])
     _tell_repetition(train)
     manifest = IndexManifest(
         digest=digest,
@@ -132,7 +128,7 @@ def build_index(
         languages=_read(datasets, wanted, counts, stage),
     )
     write_json(output, manifest.model_dump(mode="json"))
-    _remove_stale(index / ARRAYS_FOLDER, digest)
+    _remove_stale(written / ARRAYS_FOLDER, digest)
     return manifest
 
 
@@ -200,7 +196,7 @@ def _open(index: Path, prefix: Path, tokenizer_digest: str) -> tuple[TokenFile, 
             where=str(manifest_path(sidecar_path(prefix))),
             expected="a sidecar that `bloomery encode` or `bloomery index adopt` wrote. Run that command again",
         )
-    if sidecar["parameters"] != tokenizer_digest:
+    if sidecar.get("parameters") != tokenizer_digest:
         raise InputError(
             f"the token file was encoded with another tokenizer, with digest {sidecar['parameters']}",
             where=f"{prefix}.idx",

@@ -71,6 +71,7 @@ def verify(
     from bloomery.base.atomic import dump_json
     from bloomery.base.errors import ConfigError
     from bloomery.base.progress import say
+    from bloomery.base.self_digest import with_own_digest
     from bloomery.contracts.paths import RunPaths
     from data_prep.index.verify_index import verify_index
 
@@ -83,7 +84,7 @@ def verify(
     run = RunPaths(found)
     result = verify_index(run.index if run.index_manifest.is_file() else found)
     if json:
-        print(dump_json(result), end="")
+        print(dump_json(with_own_digest(result)), end="")
     else:
         say(
             f"the index passed every check: {result['train_samples']} training samples, {result['tokens']} tokens "

@@ -29,7 +29,7 @@ from bloomery.base.progress import Progress
 from bloomery.contracts.index import dump_idx, token_dtype
 from bloomery.contracts.tokenizer import end_of_document, vocabulary_size
 from data_prep.formats.documents import Documents, open_documents
-from data_prep.formats.shard import TableWriter
+from data_prep.formats.shard import TableWriter, read_manifest
 from data_prep.formats.sidecar import SIDECAR_SCHEMA, sidecar_path
 from data_prep.index.encoder import Encoder, load_encoder
 from data_prep.index.split_keys import clusters_of, split_keys
@@ -90,7 +90,8 @@ def encode_shards(
             idx.unlink(missing_ok=True)
         return sidecar.manifest(
             kind="token_documents",
-            inputs={name: table.digest() for name, table in tables.items()},
+            inputs={name: table.digest() for name, table in tables.items()}
+            | {path.stem: read_manifest(path)["file"]["digest"] for path in survivors},
             parameters=digest_file(tokenizer_path),
             counts={
                 "documents": sidecar.rows,

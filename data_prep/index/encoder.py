@@ -84,7 +84,7 @@ def load_encoder(path: Path, sample: pa.Array | Sequence[str] = ()) -> Encoder:
     """
     tokenizer = load_tokenizer(path)
     tokenizer.encode_special_tokens = True
-    value = read_json(path)
+    value = read_json(path, any_integer=True)
     try:
         kernel = compiled_encoder(value)
         _probe(kernel, tokenizer, _hostile_texts(value))

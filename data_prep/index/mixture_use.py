@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from bloomery.config.stages import IndexStage
-from bloomery.contracts.index import LanguageRead, TextRead
+from bloomery.contracts.index_manifest import LanguageRead, TextRead
 from data_prep.formats.mixture import Mixture
 from data_prep.index.split import TextSize
 

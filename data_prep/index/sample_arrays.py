@@ -20,7 +20,7 @@ from urllib.parse import quote
 import numpy as np
 import numpy.typing as npt
 
-from bloomery.contracts.index import DatasetEntry
+from bloomery.contracts.index_manifest import DatasetEntry
 from data_prep.index import _index
 from data_prep.index.arrays import write_array, write_arrays
 from data_prep.index.order import CorpusOrder, EpochsOrder, MegatronOrder, Order

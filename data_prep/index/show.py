@@ -9,7 +9,8 @@ from typing import Any
 
 from bloomery.base.errors import InputError
 from bloomery.base.units import format_bytes
-from bloomery.contracts.index import IndexManifest, TextRead, read_index_manifest, token_dtype
+from bloomery.contracts.index import token_dtype
+from bloomery.contracts.index_manifest import IndexManifest, TextRead, read_index_manifest
 from bloomery.contracts.paths import RunPaths
 
 FILES_SHOWN = 8
@@ -60,7 +61,7 @@ def facts(manifest: IndexManifest) -> dict[str, Any]:
                 "tokens": entry.unique_tokens,
                 "samples": entry.samples,
                 "samples_read": read[entry.name],
-                "epochs": read[entry.name] * manifest.sequence_length / entry.unique_tokens,
+                "epochs": read[entry.name] * manifest.sequence_length / max(1, entry.unique_tokens),
                 "identity": entry.identity,
             }
             for entry in manifest.train

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from bloomery.base.digest import digest_file
 from bloomery.base.errors import InputError
-from bloomery.contracts.index import DatasetEntry
+from bloomery.contracts.index_manifest import DatasetEntry
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.sample_reader import DocumentSpan, SampleReader
 from bloomery.contracts.tokenizer import TOKENIZER, load_tokenizer

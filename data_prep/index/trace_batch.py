@@ -14,9 +14,10 @@ from pathlib import Path
 from bloomery.base.errors import InputError
 from bloomery.config.stages import TrainStage
 from bloomery.contracts.checkpoint import CheckpointManifest, newest_manifest
-from bloomery.contracts.index import IndexManifest
-from bloomery.contracts.metrics_record import MetricsRecord, find_step, last_records
+from bloomery.contracts.index_manifest import IndexManifest
+from bloomery.contracts.metrics_record import MetricsRecord
 from bloomery.contracts.paths import RunPaths
+from bloomery.contracts.read_metrics import find_step, last_records
 from bloomery.contracts.sample_prefix import prefix_differences, sample_prefix
 from bloomery.contracts.train_stage import read_effective
 from bloomery.spec.batch import micro_batch_size

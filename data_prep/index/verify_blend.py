@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from bloomery.base.errors import CheckFailedError
-from bloomery.contracts.index import IndexManifest, verify_array
+from bloomery.contracts.index import verify_array
+from bloomery.contracts.index_manifest import IndexManifest
 from bloomery.spec.blend_counts import taken
 from data_prep.index.arrays import CHUNK
 

@@ -25,14 +25,8 @@ import numpy.typing as npt
 from bloomery.base.digest import digest_file
 from bloomery.base.errors import BloomeryError, CheckFailedError
 from bloomery.base.progress import say, track
-from bloomery.contracts.index import (
-    IndexManifest,
-    TokenFile,
-    TokenFileEntry,
-    array_entries,
-    open_token_file,
-    read_index_manifest,
-)
+from bloomery.contracts.index import TokenFile, array_entries, open_token_file
+from bloomery.contracts.index_manifest import IndexManifest, TokenFileEntry, read_index_manifest
 from data_prep.formats.shard import iterate_batches, read_manifest
 from data_prep.formats.sidecar import sidecar_path
 from data_prep.index.arrays import CHUNK
@@ -53,6 +47,7 @@ def verify_index(folder: Path) -> dict[str, Any]:
     started = time.monotonic()
     try:
         manifest = read_index_manifest(folder / "index.json")
+        _check_counts(folder, manifest)
         lengths = np.empty(sum(entry.documents for entry in manifest.token_files), dtype=np.int32)
         read = _token_files(folder, manifest, lengths)
         seconds = max(time.monotonic() - started, 1e-9)
@@ -80,6 +75,20 @@ _AGAIN = "restore this file. If this is not possible, write it again, delete ind
 
 def _fail(what: str, where: object, expected: str) -> CheckFailedError:
     return CheckFailedError(what, where=str(where), expected=f"{expected}; {_AGAIN}")
+
+
+def _check_counts(folder: Path, manifest: IndexManifest) -> None:
+    """Check that the stated number of documents is possible, before memory for all of them is reserved."""
+    paths = [folder / f"{entry.prefix}.idx" for entry in manifest.token_files]
+    size = sum(path.stat().st_size for path in paths if path.is_file())
+    documents = sum(entry.documents for entry in manifest.token_files)
+    # A document takes 20 bytes of an .idx file. Single files are compared later, with more precise errors.
+    if documents > size:
+        raise _fail(
+            f"the file states {documents} documents, but all .idx files together have {size} bytes",
+            folder / "index.json",
+            "the number of documents in the token files",
+        )
 
 
 def _token_files(folder: Path, manifest: IndexManifest, lengths: npt.NDArray[np.int32]) -> int:
@@ -186,7 +195,7 @@ def _sidecar(prefix: Path, file: TokenFile, entry: TokenFileEntry, manifest: Ind
             path,
             f"digest {entry.sidecar_digest}",
         )
-    if stated["parameters"] != manifest.tokenizer_digest:
+    if stated.get("parameters") != manifest.tokenizer_digest:
         raise _fail(
             "the token files were encoded with another tokenizer",
             path,

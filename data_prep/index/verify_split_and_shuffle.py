@@ -14,7 +14,8 @@ import numpy.typing as npt
 
 from bloomery.base.errors import CheckFailedError
 from bloomery.base.progress import track
-from bloomery.contracts.index import DatasetEntry, IndexManifest, verify_array
+from bloomery.contracts.index import verify_array
+from bloomery.contracts.index_manifest import DatasetEntry, IndexManifest
 from data_prep.index import _index
 from data_prep.index.arrays import CHUNK
 from data_prep.index.order import BLOCK
@@ -69,11 +70,17 @@ def check_datasets(folder: Path, manifest: IndexManifest, lengths: Lengths) -> N
 def _documents(documents: npt.NDArray[Any], entry: DatasetEntry, order: str, lengths: Lengths, where: Path) -> Bits:
     """Check the document array and return the documents that it reads, one bit per document of the index."""
     unique, whole = entry.unique_documents, entry.epochs * entry.unique_documents
-    if len(documents) <= whole - unique or (order != "epochs" and len(documents) != whole):
+    if (
+        unique < 1
+        or entry.unique_tokens < 1
+        or len(documents) <= whole - unique
+        or (order != "epochs" and len(documents) != whole)
+    ):
         raise _fail(
             f"the array of document numbers has {len(documents)} entries",
             where,
-            f"entries for {entry.epochs} epochs of {unique} documents",
+            f"entries for {entry.epochs} epochs of {unique} documents with {entry.unique_tokens} tokens, and at least "
+            "one of each",
         )
     first = documents
     if order == "megatron":

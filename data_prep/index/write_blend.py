@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bloomery.contracts.blend import StageEntry
-from bloomery.contracts.index import ArrayEntry
+from bloomery.contracts.index_manifest import ArrayEntry
 from data_prep.corpus.shares import fill
 from data_prep.index import _index
 from data_prep.index.arrays import CHUNK, write_arrays

@@ -15,7 +15,7 @@ from bloomery.config.model import ModelConfig
 from bloomery.spec.flops import iteration_flops
 from bloomery.spec.memory import bytes_per_parameter, usable_bytes
 from bloomery.spec.parameters import padded_vocabulary, parameter_count
-from data_prep.corpus.estimate_text import bytes_per_token
+from bloomery.spec.text_size import bytes_per_token
 from data_prep.new_run.machine import Machine
 
 TOKENS_PER_PARAMETER = 20

@@ -8,7 +8,7 @@ from typing import Any
 
 from bloomery.base.units import format_bytes, format_count, format_seconds
 from bloomery.spec.epochs import samples_of_epochs
-from data_prep.corpus.estimate_text import bytes_per_token
+from bloomery.spec.text_size import bytes_per_token
 from data_prep.corpus.inspect_sources import SourceSample, most_common
 from data_prep.new_run.choose_model import Choice, Limits, training_values
 from data_prep.new_run.machine import Machine

@@ -30,16 +30,24 @@ def corpus_verb(
     config: Annotated[
         Path, typer.Option("--config", help="JSON file with the limits of the rules: config/judge.json of the run.")
     ],
-    output_json: Annotated[
-        Path, typer.Option("--output-json", help="Path of the JSON file to write, with the numbers of the report.")
-    ],
-    output_html: Annotated[
-        Path, typer.Option("--output-html", help="Path of the HTML page to write, which shows the report.")
-    ],
+    output: Annotated[
+        Path | None, typer.Option("--output", help="Folder to write the report to: corpus.json and corpus.html.")
+    ] = None,
+    result: Annotated[
+        Path | None,
+        typer.Option(
+            "--result",
+            help="Record of the run's report to write (runs/<name>/results/report/corpus.json), instead of --output. "
+            "The previous report is replaced when the new one is complete.",
+        ),
+    ] = None,
 ) -> None:
     """Report which documents were removed and why, per language, source and rule."""
     from bloomery.base.atomic import write_json, write_text
+    from bloomery.base.digest import digest_file
     from bloomery.config.stages import JudgeStage, read_stage
+    from bloomery.contracts import lineage
+    from bloomery.contracts.result import written_to
     from data_prep.corpus.numbered_documents import NumberedDocuments
     from data_prep.report.clusters import clusters
     from data_prep.report.corpus_page import render
@@ -59,10 +67,17 @@ def corpus_verb(
     found = distributions(tables, stage)
     report["quantiles"] = quantiles(found)
     report["what_if"] = what_if(found, stage)
-    write_text(output_html, render(report))
-    write_json(output_json, report)
+    with written_to(output, result) as new:
+        write_text(new.folder / "corpus.html", render(report))
+        write_json(new.folder / "corpus.json", report)
+        if result is not None:
+            new.made_from = {
+                lineage.TEXTS: lineage.clean_texts(corpus / "clean", catalogue.parts),
+                lineage.MIXTURE: digest_file(corpus / "mixture.json"),
+                lineage.SECTION: lineage.section_digest(config),
+            }
     totals = report["totals"]
     say(
         f"{totals['documents_out']} of {totals['documents_in']} documents in {len(report['languages'])} languages "
-        f"were kept; the report is {output_html}"
+        f"were kept; the report is {new.shown / 'corpus.html'}"
     )

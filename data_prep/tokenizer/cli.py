@@ -20,6 +20,15 @@ Parts = Annotated[
 ]
 
 
+ResultOption = Annotated[
+    Path | None,
+    typer.Option(
+        help="Record of the run's tokenizer to write (runs/<name>/results/tokenizer.json), instead of --output. The "
+        "previous tokenizer is replaced when the new one is complete."
+    ),
+]
+
+
 @app.command()
 def count(
     shards: Annotated[
@@ -73,12 +82,13 @@ def train(
         ),
     ],
     output: Annotated[
-        Path,
+        Path | None,
         typer.Option(
             help="Folder to write the tokenizer to: tokenizer.json, tokenizer_config.json, special_tokens_map.json and "
             "training.json."
         ),
-    ],
+    ] = None,
+    result: ResultOption = None,
     vocab_size: Annotated[
         int | None,
         typer.Option(
@@ -150,11 +160,14 @@ def train(
     ] = None,
 ) -> None:
     """Train a byte-level BPE tokenizer on counts of pre-tokens. Use --weights to give each language a weight."""
-    from bloomery.base.atomic import read_json
+    from bloomery.base.digest import digest_file
     from bloomery.base.errors import ConfigError
     from bloomery.config.load import validate
     from bloomery.config.stages import TokenizerStage, read_stage
     from bloomery.config.tokens import TokenizerTraining
+    from bloomery.contracts import lineage
+    from bloomery.contracts.result import written_to
+    from bloomery.contracts.safe_path import read_part_names
     from data_prep.tokenizer.find_count_tables import find_tables
     from data_prep.tokenizer.train import summary, with_pre_tokenizer
     from data_prep.tokenizer.train import train as train_on
@@ -178,21 +191,31 @@ def train(
     chosen = {key: value for key, value in given.items() if value is not None}
     example = "values that config/README.md allows for the keys of `tokenizer`"
     settings = validate(known | chosen, TokenizerTraining, where="the options and --config", example=example)
-    tables = find_tables(counts, None if parts is None else read_json(parts))
+    names = None if parts is None else read_part_names(parts)
+    tables = find_tables(counts, names)
     asked = config is not None or pre_tokenizer is not None or split_digits is not None
     settings = with_pre_tokenizer(settings, tables, asked=asked)
-    say(summary(train_on(settings, tables, weights, output), output))
+    with written_to(output, result) as new:
+        facts = train_on(settings, tables, weights, new.folder)
+        if result is not None and config is not None and names is not None and weights is not None:
+            new.made_from = {
+                lineage.TEXTS: lineage.counted_texts(counts[0], names),
+                lineage.MIXTURE: digest_file(weights),
+                lineage.SECTION: lineage.section_digest(config),
+            }
+    say(summary(facts, new.shown))
 
 
 @app.command("import")
 def import_(
     output: Annotated[
-        Path,
+        Path | None,
         typer.Option(
             help="Folder to write the tokenizer to: tokenizer.json, tokenizer_config.json, special_tokens_map.json and "
             "origin.json."
         ),
-    ],
+    ] = None,
+    result: ResultOption = None,
     name: Annotated[
         str | None,
         typer.Argument(
@@ -217,6 +240,8 @@ def import_(
     """Import an existing tokenizer instead of training one, and warn if it does not preserve text."""
     from bloomery.base.errors import ConfigError
     from bloomery.config.stages import TokenizerStage, read_stage
+    from bloomery.contracts import lineage
+    from bloomery.contracts.result import written_to
     from data_prep.tokenizer.import_tokenizer import import_tokenizer
 
     most_entries = None
@@ -229,7 +254,10 @@ def import_(
             where="bloomery tokenizer import",
             expected="the argument NAME, or --config FILE with a configuration that sets tokenizer.existing",
         )
-    import_tokenizer(name, output, end_of_document=end_of_document, most_entries=most_entries)
+    with written_to(output, result) as new:
+        import_tokenizer(name, new.folder, end_of_document=end_of_document, most_entries=most_entries)
+        if config is not None:
+            new.made_from = {lineage.SECTION: lineage.section_digest(config)}
 
 
 app.command()(report)

@@ -155,7 +155,7 @@ def summary(report: dict[str, Any], folder: Path) -> str:
     return (
         f"{folder}: {report['vocabulary']:,} tokens, {report['merges']:,} of them merges, trained on "
         f"{report['pieces']:,} different pre-tokens\nnext: bloomery tokenizer report --tokenizer {file} --corpus "
-        f"SHARDS --output-json report.json --output-html report.html, or bloomery encode SHARDS --tokenizer {file} "
+        f"SHARDS --output report, or bloomery encode SHARDS --tokenizer {file} "
         "--output PREFIX"
     )
 

@@ -173,7 +173,7 @@ class CorpusRun:
         page = self.folder / "report" / "corpus.html"
         self.verb(
             "report", "--corpus", self.corpus, "--parts", self.section("parts.json"),
-            "--config", self.section("judge.json"), "--output-json", page.with_suffix(".json"), "--output-html", page,
+            "--config", self.section("judge.json"), "--output", page.parent,
         )  # fmt: skip
         return json.loads(page.with_suffix(".json").read_text()), page.read_text()
 

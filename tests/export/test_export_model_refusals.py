@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import resource
+import time
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from bloomery.base.atomic import read_json
+from bloomery.base.atomic import read_json, write_json
 from bloomery.base.errors import CheckFailedError, InputError, ResourceError
+from bloomery.base.self_digest import without_own_digest
 from bloomery.checkpoint.weights import Checkpoint
 from bloomery.contracts.checkpoint import layer_file, write_manifest
 from bloomery.contracts.segment import SegmentStatus, read_segment, write_segment
@@ -29,6 +31,89 @@ def refused(run, kind=CheckFailedError, **arguments):
     left = {path.name for path in run.paths.export.iterdir()} if run.paths.export.exists() else set()
     assert left <= {f".{run.stage.model_name}.failed"}
     return str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["../../evil", "../checkpoints/step00000100", "/etc", "..", "step00000100/"])
+def test_a_checkpoint_outside_of_the_run_is_refused(fabricate, name):
+    run = fabricate()
+    (run.paths.run / "evil").mkdir()
+    message = refused(run, InputError, checkpoint_name=name)
+    assert f"--checkpoint: {name!r} is not the name of a checkpoint; expected: the name of one folder" in message
+    value = without_own_digest(read_json(run.paths.finished))
+    write_json(run.paths.finished, value | {"checkpoint": name})
+    assert "finished.json: not the record of a training segment: checkpoint: " in refused(run, InputError)
+
+
+def test_a_link_to_a_checkpoint_outside_of_the_run_is_refused(fabricate):
+    run = fabricate()
+    run.checkpoint.rename(run.paths.run / "moved")
+    run.checkpoint.symlink_to(run.paths.run / "moved")
+    assert "symbolic link to a place outside" in refused(run, InputError)
+
+
+def change_reference(run, **tensors):
+    path = run.checkpoint / "reference.safetensors"
+    save_file(load_file(path) | tensors, path)
+    run.rewrite_manifest()
+
+
+@pytest.mark.parametrize("token", [10**9, -1, 320])
+def test_a_reference_token_beyond_the_embedding_is_refused(fabricate, token):
+    run = fabricate()
+    tokens = load_file(run.checkpoint / "reference.safetensors")["tokens"]
+    tokens[1, 5] = token
+    change_reference(run, tokens=tokens)
+    message = refused(run, InputError)
+    assert "the tokens range from" in message
+    assert str(token) in message
+
+
+def test_a_reference_of_other_types_or_shapes_is_refused(fabricate):
+    run = fabricate()
+    reference = load_file(run.checkpoint / "reference.safetensors")
+    change_reference(run, tokens=reference["tokens"].to(torch.float32))
+    assert "has type torch.float32" in refused(run, InputError)
+    change_reference(run, tokens=reference["tokens"], logits=reference["logits"][:, :, :100].contiguous())
+    assert "do not match" in refused(run, InputError)
+
+
+@pytest.mark.parametrize("header", [b"\xff" * 8, b"\x05\0\0\0\0\0\0\0null!", b"", b"\x02\0\0\0\0\0\0\0{}"])
+def test_a_reference_with_a_bad_safetensors_header_is_refused(fabricate, header):
+    run = fabricate()
+    (run.checkpoint / "reference.safetensors").write_bytes(header)
+    run.rewrite_manifest()
+    assert "reference.safetensors: the file " in refused(run, InputError)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"auto_map": {"AutoTokenizer": ["evil.Tokenizer", None]}}, {"trust_remote_code": True}],
+)
+def test_a_tokenizer_that_names_python_code_is_refused_and_the_code_does_not_run(fabricate, change):
+    run = fabricate()
+    path = run.paths.tokenizer / "tokenizer_config.json"
+    write_json(path, read_json(path) | change)
+    (run.paths.tokenizer / "evil.py").write_text("raise SystemExit('executed')")
+    assert f"{path}: the key {next(iter(change))!r} makes transformers run Python code" in refused(run, InputError)
+
+
+def test_a_tokenizer_that_transformers_cannot_load_is_refused_in_our_words(fabricate):
+    run = fabricate()
+    path = run.paths.tokenizer / "tokenizer_config.json"
+    write_json(path, read_json(path) | {"added_tokens_decoder": {"x": 1}})
+    assert "transformers cannot load the exported model or its tokenizer" in refused(run)
+
+
+@pytest.mark.parametrize("ranks", [10**9, 10**5])
+def test_an_impossible_number_of_tensor_ranks_is_refused_at_once(fabricate, ranks):
+    run = fabricate()
+    value = read_json(run.checkpoint / "manifest.json")
+    # A manifest without its own digest, as earlier versions wrote it, is not stopped by the digest.
+    del value["digest"]
+    write_json(run.checkpoint / "manifest.json", value | {"tensor_parallel": ranks})
+    before = time.process_time()
+    assert "tensor_parallel" in refused(run, (InputError, CheckFailedError))
+    assert time.process_time() - before < 5
 
 
 @pytest.mark.parametrize("name", ["input_layernorm.weight", "self_attention.dense.bias", "mlp.dense_4h_to_h.bias"])

@@ -9,6 +9,7 @@ import yaml
 
 from bloomery.base.atomic import write_json
 from bloomery.base.errors import InputError
+from bloomery.spec.flops import iteration_flops
 from bloomery.spec.parameters import parameter_count
 from export.model_card import CardFacts, hub_licence, render_card
 from export.verify_logits import Comparison
@@ -71,10 +72,27 @@ def test_the_card_states_the_recorded_facts_of_the_run(fabricate):
         "tensor 2 x pipeline 1 x data 1",
         "| zhs | 2 |",
         "2.5e-07",
-        "(2 nodes, recorded by codecarbon): 12.5 kWh (12 % estimated), 0.7 kg CO2",
+        "(all segments, 2 nodes, recorded by codecarbon): 12.5 kWh (12 % estimated), 0.7 kg CO2",
     ):
         assert fact in body, fact
     assert "ot recorded" not in body
+
+
+@pytest.mark.parametrize(
+    ("curriculum", "skipped", "samples", "length"),
+    [(None, 0, 400, 16), (None, 100, 300, 16), ({"start_length": 8, "samples": 10**6}, 0, 400, 8)],
+    ids=["all samples", "skipped samples", "a curriculum that has just begun"],
+)
+def test_the_compute_is_that_of_the_samples_that_were_trained_on(fabricate, curriculum, skipped, samples, length):
+    run = fabricate()
+    model = run.stage.model.model_copy(update={"sequence_length": 16})
+    values = run.stage.training.model_dump() | {"curriculum": curriculum, "train_samples": 400}
+    training = type(run.stage.training).model_validate(values)
+    run.stage = run.stage.model_copy(update={"model": model, "training": training})
+    run.manifest = run.manifest.model_copy(update={"consumed_samples": 400, "skipped_samples": skipped})
+    _, body = card_of(run)
+    flops = iteration_flops(model, run.manifest.vocabulary_rows, samples, recomputed=False, sequence_length=length)
+    assert f"| compute | {flops:.3g} FLOPs of the model, without recomputation |" in body
 
 
 def test_the_language_code_no_of_norwegian_is_not_read_as_false(fabricate):
@@ -109,3 +127,40 @@ def test_the_hub_library_reads_the_cards_metadata(fabricate, tmp_path):
     card = ModelCard(render_card(facts, run.paths))
     assert card.data.pipeline_tag == "text-generation"
     assert card.data.language == ["en", "zh"]
+
+
+HOSTILE = "CC-BY | x\n# Title\n\n---\n<script>alert(1)</script> [a](http://b) `c` \x1b[31m"
+
+
+def test_names_of_licences_languages_and_sets_are_shown_literally(fabricate):
+    run = fabricate()
+    _, plain = card_of(run)
+    run.stage = run.stage.model_copy(update={"licences": {"sample": HOSTILE}})
+    mixture = json.loads((run.paths.corpus / "mixture.json").read_text())
+    mixture["languages"][HOSTILE] = mixture["languages"].pop("en")
+    write_json(run.paths.corpus / "mixture.json", mixture)
+    metrics = run.paths.logs / "metrics.jsonl"
+    metrics.write_text(metrics.read_text().replace('"en"', json.dumps(HOSTILE)))
+    run.manifest = run.manifest.model_copy(update={"versions": {HOSTILE: HOSTILE}})
+    metadata, body = card_of(run)
+    assert metadata["license"] == "other"
+    assert HOSTILE in metadata["language"]
+    # Each of the four names is the literal text of one cell, and no other markup appears.
+    assert "<script>" not in body
+    shown = r"CC-BY \| x # Title --- &lt;script&gt;alert(1)&lt;/script&gt; \[a\](http://b) \`c\` \\x1b\[31m"
+    assert f"| sample | {shown} |" in body
+    assert f"| {shown} | 5 |" in body
+    assert f"| {shown} | 5.2500 |" in body
+    assert f"| software | {shown} {shown} |" in body
+    assert body.count("\n") == plain.count("\n")
+    assert [line for line in body.splitlines() if line.startswith("# ")] == ["# tiny-bloom"]
+
+
+@pytest.mark.parametrize("damage", [b"\0\0\0\0", b'{"iteration": 100, "loss": 1e999}'])
+def test_a_damaged_line_of_the_metrics_does_not_block_the_card(fabricate, damage, capsys):
+    run = fabricate()
+    plain = card_of(run)
+    metrics = run.paths.logs / "metrics.jsonl"
+    metrics.write_bytes(damage + b"\n" + metrics.read_bytes())
+    assert card_of(run) == plain
+    assert "1 damaged line is skipped; the first is line 1: not valid JSON" in capsys.readouterr().err

@@ -28,3 +28,9 @@ def test_the_card_tolerates_damaged_files_and_depends_only_on_the_files(paths, t
     assert "| state | before training |" in page
     assert "| 2 | crashed after iteration 20 |" in page
     assert page == logs_card("tiny", "tiny-bloom", files, None, None, finished=False)
+
+
+def test_names_are_shown_literally():
+    page = logs_card("a`b|\n# c", "<b>|x", {}, None, None, finished=False)
+    assert "# Logs of the run `` a`b\\| # c ``\n" in page
+    assert "the training of `<b>\\|x`." in page

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 
 import pytest
 from segment_file import segment
@@ -80,3 +81,11 @@ def test_a_training_that_runs_again_has_not_ended_despite_an_old_finished_file(p
     later = paths.finished.stat().st_mtime_ns + 1_000_000_000
     os.utime(paths.segments / "1.json", ns=(later, later))
     assert not training_ended(paths)
+
+
+def test_a_damaged_number_of_segments_does_not_take_long(paths):
+    write_segment(paths.segments / "1.json", segment(1, SegmentStatus.FINISHED))
+    write_segment(paths.finished, segment(2**58, SegmentStatus.FINISHED))
+    before = time.process_time()
+    assert not training_ended(paths)
+    assert time.process_time() - before < 5

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from fabricated_run import NOW, configuration, make_run, write_metrics
 
-from bloomery.contracts.metrics_record import EnergyRecord, EventRecord, Record, dump_record, valid_records
+from bloomery.contracts.metrics_record import EnergyRecord, EventRecord, Record, dump_record
 from bloomery.contracts.paths import RunPaths
+from bloomery.contracts.read_metrics import valid_records
 from monitoring import status, status_cli, summary_cli
 from monitoring.summary import gather_summary as gather_facts
 
@@ -71,11 +72,14 @@ def test_a_training_without_events_shows_no_skipped_updates_and_no_energy(tmp_pa
     paths = trained(tmp_path)
     rows = status_rows(paths)
     assert {"skipped", "energy", "spike"}.isdisjoint(rows)
-    assert rows["loss"] == "1.3514, gradient norm 0.500, validation loss 3.5000 (perplexity 33.1)"
-    assert rows["speed"].endswith("1 TFLOP/s per device")
+    assert rows["last training loss"] == "1.3514, gradient norm 0.500"
+    assert rows["validation loss"] == "3.5000 after iteration 600, mean over 2 sets (perplexity of the mean: 33.1)"
+    assert "1 TFLOP/s per device over the last 50 iterations" in rows["speed"]
     rows = summary_rows(paths)
     assert {"skipped", "energy"}.isdisjoint(rows)
-    assert rows["validation loss"] == "3.500 -> 3.500 (perplexity 33.1)"
+    assert rows["validation loss"] == (
+        "3.500 in the first validation, 3.500 in the last: mean over 2 sets (perplexity of the last mean: 33.1)"
+    )
 
 
 def test_events_and_energy_are_in_the_json_output(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -91,12 +95,15 @@ def test_events_energy_and_ranks_are_shown(tmp_path: Path) -> None:
     paths = trained(tmp_path)
     watched(paths)
     rows = status_rows(paths)
-    assert rows["loss"].startswith("not finite, gradient norm not finite")
+    assert rows["last training loss"].startswith("not finite, gradient norm not finite")
     assert rows["skipped"] == "1,007 updates (4 with a loss or gradient that is not finite), 2,048 samples"
     assert rows["non finite"] == "iteration 641: the loss is nan [sic] (skip)"
     assert rows["energy"] == "20.5 kWh (estimated), 1.25 kg CO2 by segment 2 on 3 nodes"
-    assert "48.2 % MFU; slowest rank 11 (1.75 s of computation per iteration), fastest rank 3 (1.52 s)" in rows["speed"]
+    assert (
+        "48.2 % MFU over the last 50 iterations; batches of 48 samples; slowest rank 11 (1.75 s of computation per "
+        "iteration), fastest rank 3 (1.52 s)" in rows["speed"]
+    )
     rows = summary_rows(paths)
-    assert rows["loss"].endswith("-> not finite")
+    assert rows["training loss"].endswith("not finite in the last")
     assert rows["skipped"] == "2,048 samples, 1,007 updates"
-    assert rows["energy"] == "120.5 kWh (24 % estimated), 7.25 kg CO2"
+    assert rows["energy"] == "120.5 kWh (24 % estimated), 7.25 kg CO2, all segments together"

@@ -26,6 +26,19 @@ def test_the_page_is_complete_and_loads_no_other_files() -> None:
         ElementTree.fromstring(svg)
 
 
+def test_figures_say_what_they_are() -> None:
+    page = training_page("a", records(40), validations(4))
+    for name in (
+        "training loss, first and last iteration",
+        "mean validation loss over 2 sets, first and last",
+        "perplexity of the last mean",
+        "TFLOP/s per device over this time",
+        "tokens per second of this time (median of the iterations",
+        "without starts, validations and saves",
+    ):
+        assert name in page, name
+
+
 def test_equal_records_give_equal_bytes() -> None:
     assert training_page("a", records(40), validations(4)) == training_page("a", records(40), validations(4))
 
@@ -55,7 +68,7 @@ def test_events_energy_ranks_and_skipped_updates_are_shown_only_if_measured() ->
     short = "".join(f'<td class="short">{each}</td>' for each in ("2026-01-01T00:00:00Z", "non finite", "roll back"))
     assert f'<td class="number">12</td>{short}<td class="long">grew &lt;b&gt;</td>' in page
     assert "The last 50 of 60 events." in page
-    assert "12.5 kWh (12 % estimated), 0.7 kg CO2 (2 nodes, recorded by codecarbon)" in page
+    assert "12.5 kWh (12 % estimated), 0.7 kg CO2 (2 nodes, all segments together, recorded by codecarbon)" in page
     assert "1,024 samples, 3 updates (1 with a loss or gradient that is not finite)" in page
 
 

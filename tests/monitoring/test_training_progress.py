@@ -104,3 +104,22 @@ def test_a_long_run_is_read_from_its_end(tmp_path: Path) -> None:
     progress = gather_status(paths.run, NOW).progress
     assert progress is not None
     assert progress.iteration == 640
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [b"", b"\0\0", b"[" * 200_000, b'{"number": 3}', b'{"checkpoint": "../../x"}'],
+    ids=["empty", "NUL", "deep", "incomplete", "outside"],
+)
+@pytest.mark.parametrize("name", ["3.json", "history/3-1.json"])
+def test_a_damaged_segment_file_is_named_and_the_others_are_shown(tmp_path: Path, damage: bytes, name: str) -> None:
+    paths = make_run(tmp_path, CONFIG)
+    for number in (1, 2, 3):
+        write_ended(paths, number, SegmentStatus.TIME_LIMIT, 100 * number)
+        os.utime(paths.segments / "history" / f"{number}-1.json", (NOW + number, NOW + number))
+    (paths.segments / name).write_bytes(damage)
+    os.utime(paths.segments / name, (NOW + 3, NOW + 3))
+    rows = said(paths)
+    assert rows["damaged"].startswith(f"in train/segments: {name}; restore or delete")
+    assert "2 (time limit, iteration 200)" in rows["segments"]
+    assert rows["state"].startswith("stopped; the last attempt to train ended at its time limit after iteration ")

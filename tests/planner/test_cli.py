@@ -105,7 +105,7 @@ BERT12 = {
         ("tr11-176b", {"plan.tflops_hardware": 1e30}, "plan.tflops_hardware", "is not valid"),
         ("tr11-176b", {"plan.tflops_hardware": 1e-300}, "plan.tflops_hardware", "is not valid"),
         ("tr11-176b", {"plan.validation_seconds": 1e308}, "plan.validation_seconds", "is not valid"),
-        ("tr11-176b", {"plan.disk": "40TB"}, "plan.disk", "the run needs up to 296.3 TiB"),
+        ("tr11-176b", {"plan.disk": "40TB"}, "plan.disk", "the run needs up to 301.5 TiB"),
         ("tr11-176b", {"plan.gpu": "a100-80"}, "plan.gpu", "did you mean 'a100-80gb'?"),
         ("tr11-176b", {"model.layer": 7}, "model.layer", "did you mean 'model.layers'?"),
         (

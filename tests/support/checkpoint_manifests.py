@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from bloomery.config.stages import TrainStage
 from bloomery.contracts.checkpoint import CheckpointManifest, step_name, write_manifest
-from bloomery.contracts.index import read_index_manifest
+from bloomery.contracts.index_manifest import read_index_manifest
 from bloomery.contracts.paths import RunPaths
+from bloomery.contracts.resume_policy import identity
 from bloomery.contracts.sample_prefix import sample_prefix
-from training.resume.policy import identity
 
 
 def save_manifest(paths: RunPaths, trained: TrainStage, iteration: int, consumed_samples: int) -> CheckpointManifest:

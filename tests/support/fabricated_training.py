@@ -11,13 +11,13 @@ from bloomery.base.atomic import write_json
 from bloomery.base.digest import digest_file
 from bloomery.config.stages import TrainStage, write_stage
 from bloomery.contracts.blend import StageEntry, StageShare
-from bloomery.contracts.index import (
+from bloomery.contracts.index import write_idx
+from bloomery.contracts.index_manifest import (
     ArrayEntry,
     DatasetEntry,
     IndexManifest,
     TokenFileEntry,
     read_index_manifest,
-    write_idx,
 )
 
 SEQUENCE, VOCABULARY = 32, 500

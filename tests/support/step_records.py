@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bloomery.contracts.metrics_record import (
-    MetricsRecord,
-)
+from bloomery.contracts.metrics_record import MetricsRecord
 
 SHARED = {"segment": 1, "time": "2026-01-01T00:00:00Z"}
 LENGTH = 32

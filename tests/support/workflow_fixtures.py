@@ -24,7 +24,8 @@ def indexed(finished: Workflow, tmp_path: Path) -> Workflow:
     folder = tmp_path / "indexed"
     shutil.copytree(finished.folder, folder, symlinks=True)
     workflow = Workflow(folder, copy.deepcopy(TINY))
-    for made in ("train", "export", "publish", "published", "logs/train_segment"):
+    for made in ("train", "export", "published", "logs/train_segment", "results/export", "results/publish"):
         shutil.rmtree(workflow.run_folder / made, ignore_errors=True)
-    (workflow.run_folder / "report/training.html").unlink()
+    for made in ("report/training.html", "results/report/training.json", "results/logs.json"):
+        (workflow.run_folder / made).unlink()
     return workflow

@@ -109,11 +109,12 @@ class Workflow:
         return replace(self, config=config)
 
     def digests(self, *folders: str) -> dict[str, str]:
-        """Return the digest of every file below these folders of the run."""
+        """Return the digest of every file below these folders of the run. Links are followed."""
         return {
             path.relative_to(self.run_folder).as_posix(): sha256_file(path)
             for folder in folders
-            for path in sorted((self.run_folder / folder).rglob("*"))
+            for place, _, names in os.walk(self.run_folder / folder, followlinks=True)
+            for path in sorted(Path(place) / name for name in names)
             if path.is_file() and not path.name.endswith(".tmp")
         }
 

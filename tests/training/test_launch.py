@@ -1,18 +1,26 @@
-"""Test that the launcher fetches texts of incidents and treats temporary faults as crashes."""
+"""Test that the launcher limits crashes without progress, and treats temporary faults as crashes."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 from checkpoint_manifests import save_manifest
 from fabricated_training import make_run, stage
+from segment_file import segment as segment_record
 
 from bloomery.base.atomic import write_json
-from bloomery.base.errors import InputError
+from bloomery.base.errors import CheckFailedError, InputError
+from bloomery.config.training import TrainingConfig
+from bloomery.contracts.checkpoint import step_name
+from bloomery.contracts.index_manifest import read_index_manifest
 from bloomery.contracts.paths import RunPaths
-from bloomery.contracts.segment import SegmentStatus
-from training import launch
+from bloomery.contracts.resume_policy import identity
+from bloomery.contracts.segment import Segment, SegmentStatus, read_segment
+from bloomery.orchestration.segment_chain import next_segment
+from training import launch, run_processes
 from training.launch import _outcome
 from training.resume.resolve_resume import resolve_resume
 
@@ -49,3 +57,116 @@ def test_a_contradictory_stage_file_is_refused_before_any_process_starts(
         launch.launch_segment(config, tmp_path, 1, tmp_path / "1.json")
     assert refused.value.where == str(config)
     assert not RunPaths(tmp_path).train.exists()
+
+
+class Node:
+    """A substitute for the processes of a segment, which makes real checkpoints and then crashes or finishes.
+
+    The launcher starts it as a real process, in place of torchrun. The process moves the next prepared checkpoint into
+    place, if there is one, and kills itself. After the last checkpoint, it writes the result of a finished segment.
+    """
+
+    _PROGRAM = """
+import os, shutil, signal, sys
+prepared, checkpoints, result, finish = sys.argv[1:]
+ready = sorted(os.listdir(prepared))
+if ready:
+    os.makedirs(checkpoints, exist_ok=True)
+    os.rename(os.path.join(prepared, ready[0]), os.path.join(checkpoints, ready[0]))
+if len(ready) > 1 or not os.path.exists(finish):
+    os.kill(os.getpid(), signal.SIGKILL)
+shutil.copyfile(finish, result)
+"""
+
+    def __init__(self, run: Path, monkeypatch: pytest.MonkeyPatch, **segment: int) -> None:
+        """Prepare a training without checkpoints. `segment` holds values of training.segment."""
+        self.stage = stage(samples=400, segment=segment)
+        self.config, self.paths = make_run(run, self.stage), RunPaths(run)
+        self.prepared, self.finish = run / "prepared", run / "finish.json"
+        self.prepared.mkdir()
+        monkeypatch.setattr(launch, "start_command", self._command)
+        monkeypatch.setattr(run_processes, "_LOOK_EVERY_SECONDS", 0.01)
+
+    def _command(self, _training: TrainingConfig, _allocation: object, arguments: list[str]) -> list[str]:
+        result = arguments[arguments.index("--result") + 1]
+        program = [sys.executable, "-S", "-c", self._PROGRAM]
+        return [*program, *map(str, (self.prepared, self.paths.checkpoints, result, self.finish))]
+
+    def prepare(self, iterations: Iterable[int]) -> None:
+        """Prepare one checkpoint for each of the next segments."""
+        made = RunPaths(self.paths.run / "made")
+        make_run(made.run, self.stage)
+        for iteration in iterations:
+            save_manifest(made, self.stage, iteration, 8 * iteration)
+            (made.checkpoints / step_name(iteration)).rename(self.prepared / step_name(iteration))
+
+    def will_finish(self, number: int, iteration: int) -> None:
+        """Let segment `number` finish the training with its checkpoint of `iteration`."""
+        own = identity(self.stage, read_index_manifest(self.paths.index_manifest))
+        done = segment_record(number, SegmentStatus.FINISHED)
+        update = {"iteration": iteration, "checkpoint": step_name(iteration), "identity": own}
+        write_json(self.finish, {"segment": done.model_copy(update=update).model_dump(mode="json")})
+
+    def run(self, number: int) -> Segment:
+        return launch.launch_segment(self.config, self.paths.run, number, self.paths.segments / f"{number}.json")
+
+
+def test_a_training_that_crashes_20_times_with_progress_finishes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each crash comes after a new checkpoint, as if single nodes failed over months."""
+    node = Node(tmp_path, monkeypatch, max_crashes=2, max_restarts_without_progress=3)
+    node.prepare(range(1, 22))
+    node.will_finish(21, 21)
+    chain: list[Segment] = []
+    while next_segment([str(node.paths.segments / f"{each.number}.json") for each in chain], 1000) is not None:
+        chain.append(node.run(len(chain) + 1))
+    assert [each.status for each in chain] == [SegmentStatus.CRASHED] * 20 + [SegmentStatus.FINISHED]
+    assert [each.crashes for each in chain] == [1] * 20 + [0]
+    assert all(each.new_checkpoint for each in chain)
+    assert [each.checkpoint for each in chain] == [step_name(each) for each in range(1, 22)]
+    recorded = [read_segment(node.paths.segments / "history" / f"{each.number}-1.json") for each in chain]
+    assert recorded == chain, "the history shows the same progress"
+    assert "segment 20 crashed after it saved checkpoint step00000020" in capsys.readouterr().err
+
+
+def test_crashes_without_a_new_checkpoint_end_the_training_also_after_progress(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = Node(tmp_path, monkeypatch, max_crashes=2, max_restarts_without_progress=9)
+    node.prepare([2, 4])
+    crashes = [node.run(number) for number in (1, 2, 3)]
+    assert [(each.checkpoint, each.new_checkpoint, each.crashes) for each in crashes] == [
+        ("step00000002", True, 1),
+        ("step00000004", True, 1),
+        ("step00000004", False, 2),
+    ]
+    for attempt in (1, 2):
+        with pytest.raises(CheckFailedError, match=f"crashed {attempt + 2} times since its last new checkpoint"):
+            node.run(4)
+        ended = read_segment(node.paths.segments / "history" / f"4-{attempt}.json")
+        assert (ended.status, ended.new_checkpoint, ended.crashes) == (SegmentStatus.CRASHED, False, attempt + 2)
+    assert not (node.paths.segments / "4.json").exists()
+    # A person fixed the cause and ran the same command again. The crash after a new checkpoint is the first one again.
+    node.prepare([6])
+    assert node.run(4).crashes == 1
+
+
+def test_starts_without_a_new_checkpoint_end_the_training_as_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = Node(tmp_path, monkeypatch, max_crashes=100, max_restarts_without_progress=3)
+    node.prepare([2])
+    assert [node.run(number).crashes for number in (1, 2, 3, 4)] == [1, 2, 3, 4]
+    with pytest.raises(CheckFailedError, match="3 starts in a row saved no new checkpoint; the last attempt ended"):
+        node.run(5)
+
+
+def test_without_a_crash_budget_the_first_crash_ends_the_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = Node(tmp_path, monkeypatch, max_crashes=0)
+    node.prepare([2])
+    with pytest.raises(CheckFailedError, match="crashed 1 time since its last new checkpoint"):
+        node.run(1)
+    assert read_segment(node.paths.segments / "history" / "1-1.json").new_checkpoint

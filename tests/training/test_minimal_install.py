@@ -33,7 +33,7 @@ import importlib, pkgutil
 import training
 
 for module in pkgutil.walk_packages(training.__path__, "training."):
-    if module.name != "training.cli":  # the command line needs typer
+    if not module.name.endswith(".cli"):  # the command lines need typer
         importlib.import_module(module.name)
 """
 

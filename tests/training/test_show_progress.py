@@ -19,6 +19,7 @@ class Clock:
 
 
 def line(iteration: int, **more: Any) -> str:
+    values: dict[str, Any] = {"seconds": 2.0, "tokens_per_second": 12345.0} | more
     record = MetricsRecord(
         iteration=iteration,
         consumed_samples=8 * iteration,
@@ -27,8 +28,6 @@ def line(iteration: int, **more: Any) -> str:
         learning_rate=1e-3,
         loss=4.5,
         grad_norm=1.0,
-        seconds=2.0,
-        tokens_per_second=12345.0,
         tflops_hardware=1.0,
         tflops_model=1.0,
         samples_per_second=4.0,
@@ -36,7 +35,7 @@ def line(iteration: int, **more: Any) -> str:
         segment=1,
         time="2026-01-01T00:00:00Z",
         memory_bytes=1 << 30,
-        **more,
+        **values,
     )
     return dump_record(record) + "\n"
 
@@ -56,7 +55,7 @@ def test_without_a_terminal_progress_lines_appear_at_intervals_and_at_the_end(
         assert capsys.readouterr().err == ""
         append(path, line(41) + line(42))
         bar.update()
-        first = "iteration 42 of 100 (42 %): loss 4.5000, 12.3 k tokens/s, 1.0 GiB per rank, 1 min 56 s left\n"
+        first = "iteration 42 of 100 (42 %): loss 4.5000, 12.3 k tokens/s, at most 1.0 GiB per rank, 1 min 56 s left\n"
         assert capsys.readouterr().err == first
         append(path, line(43))
         clock.seconds = 29
@@ -101,13 +100,13 @@ def test_a_terminal_shows_a_bar_with_messages_above_it(tmp_path: Path, monkeypat
     shown = terminal.getvalue()
     assert "a checkpoint was saved" in shown
     assert "8/100" in shown
-    assert "loss 4.5000, 12.3 k tokens/s, 1.0 GiB per rank, 3 min 4 s left" in shown
+    assert "loss 4.5000, 12.3 k tokens/s, at most 1.0 GiB per rank, 3 min 4 s left" in shown
 
 
 @pytest.mark.parametrize(
     ("columns", "shown", "left_out"),
     [
-        (120, "12.3 k tokens/s, 1.0 GiB per rank", "none"),
+        (120, "12.3 k tokens/s, at most 1.0 GiB per rank", "none"),
         (80, "12.3 k tokens/s", "rank"),
         (60, "loss 4.5000", "tokens"),
     ],
@@ -126,3 +125,11 @@ def test_a_narrow_terminal_shortens_the_bar_and_not_the_numbers(
     assert "1 min 56 s left" in stream.getvalue()
     assert shown in stream.getvalue()
     assert left_out not in stream.getvalue()
+
+
+def test_the_speed_is_that_of_the_last_iterations_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "metrics.jsonl"
+    with TrainingProgressBar(path) as bar:
+        append(path, line(1, seconds=98.0, tokens_per_second=10.0) + line(2, seconds=2.0, tokens_per_second=510.0))
+        bar.update()
+    assert "loss 4.5000, 20 tokens/s" in capsys.readouterr().err

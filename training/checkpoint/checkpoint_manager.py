@@ -1,41 +1,58 @@
 """Save and load checkpoints. A checkpoint is written in the foreground or while training continues.
 
-Each rank writes and hashes its own files. When all ranks are done, rank 0 adds the manifest and renames the folder. So
-a folder with a step's name is always complete, even if a process is killed.
+Each rank checks, writes and hashes its own files. When all ranks are done, rank 0 adds the manifest and renames the
+folder. So a folder with a step's name is always complete, even if a process is killed. A state that is not finite on
+some rank is never sealed.
 """
 
 from __future__ import annotations
 
 import contextlib
 import io
-from dataclasses import asdict
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
-import deepspeed
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from bloomery.base.atomic import explained
-from bloomery.base.errors import BloomeryError, ResourceError
+from bloomery.base.errors import BloomeryError, CheckFailedError, ResourceError
 from bloomery.base.progress import say
-from bloomery.contracts.checkpoint import REFERENCE_NAME, Change, CheckpointManifest, FileEntry, step_name
-from bloomery.contracts.index import IndexManifest
+from bloomery.checkpoint.drift import DriftError, how_to_repair
+from bloomery.contracts.checkpoint import REFERENCE_NAME, Change, CheckpointManifest, FileEntry, Repair, step_name
+from bloomery.contracts.index_manifest import IndexManifest
+from bloomery.contracts.resume_policy import changes_since, continues
 from bloomery.contracts.sample_prefix import sample_prefix
-from bloomery.spec.parameters import layer_count, parameter_count
+from bloomery.spec.checkpoint_size import checkpoint_size
+from bloomery.spec.parameters import declare, layer_count
 from bloomery.spec.position import START, Position
-from training.checkpoint.collective_calls import from_every_rank, from_rank_0
+from training.checkpoint.collective_calls import damage_on_any_rank, from_every_rank, from_rank_0
 from training.checkpoint.continuity import check_continuity
+from training.checkpoint.damaged_state import not_finite_error
 from training.checkpoint.find_checkpoint import newest_good
+from training.checkpoint.finite import not_finite_in_trainer, not_finite_weight
 from training.checkpoint.load_checkpoint import load_checkpoint
+from training.checkpoint.needed_files import check_needed_files, random_file
 from training.checkpoint.randomness import random_states, restore_random_states, seed_all
 from training.checkpoint.reference_logits import reference_logits
 from training.checkpoint.seal_checkpoint import CheckpointFolders
-from training.checkpoint.shard_writer import ShardWriter
+from training.checkpoint.shard_writer import NotFiniteError, ShardWriter
+from training.checkpoint.software_versions import changed_versions, software_versions
 from training.loop.build_engine import Trainer
-from training.resume.policy import changes_since, continues
 
-Written = tuple[dict[str, FileEntry], tuple[int, str] | None]
-"""Files that a rank wrote, and the errno and text of its write error. The second item is None if there is no error."""
+
+@dataclass(frozen=True)
+class _Written:
+    """Result of one rank's writes."""
+
+    files: dict[str, FileEntry]
+    not_finite: str | None
+    """Description of a tensor that is not finite. None if all tensors are finite."""
+    error: tuple[int, str] | None
+    """Errno and text of a write error. The errno is 0 if the error has none. The value is None after a good write."""
 
 
 class CheckpointManager:
@@ -49,7 +66,7 @@ class CheckpointManager:
         Args:
             trainer: trainer whose state is saved and loaded.
             folder: folder of the checkpoints.
-            identity: identity of the training (`training.resume.policy`).
+            identity: identity of the training (`bloomery.contracts.resume_policy`).
             index: manifest of the token index.
             tokens: tokens for the reference logits, int64 [samples, length].
         """
@@ -59,47 +76,106 @@ class CheckpointManager:
         self._index = index
         self._tokens = tokens
         self._changes: list[Change] = []
+        self._repairs: list[Repair] = []
         self.changed: list[Change] = []
         """Configuration keys that changed since the loaded checkpoint, except keys with the policy `freely`
-        (`training.resume.policy`)."""
+        (`bloomery.contracts.resume_policy`)."""
+        self.changed_versions: list[str] = []
+        """Software versions that changed since the loaded checkpoint."""
+        self.damaged: dict[str, str] = {}
+        """Problem of each damaged checkpoint that `load` skipped, by the checkpoint's name."""
         self._pending: Position | None = None
-        self._writer = ShardWriter()
+        self._writer = ShardWriter(declare(trainer.stage.model, trainer.vocabulary_rows))
         trainer.engine.checkpoint_engine = self._writer
         # DeepSpeed would copy recovery scripts beside the checkpoint, but they cannot read a pipeline checkpoint.
         trainer.engine._copy_recovery_script = lambda _path: None
 
-    def load(self) -> Position:
+    def load(self, compare_replicas: Callable[[int], None] = lambda _iteration: None) -> Position:
         """Load the newest good checkpoint, whatever its layout, and return its position. Collective.
 
-        If there is no checkpoint, seed every random number generator and return the start of the training.
+        Damaged checkpoints are skipped (`damaged`). If there is no checkpoint, seed every random number generator and
+        return the start of the training.
+
+        `compare_replicas` compares the copies of the loaded state of an iteration on all ranks, collectively. If it
+        raises DriftError, the checkpoint is damaged.
 
         Raises:
-            CheckFailedError: every checkpoint is damaged, or the loaded network's reference logits differ from the
-                saved ones.
+            CheckFailedError: every checkpoint is damaged.
             ConfigError, InputError: the checkpoint does not fit the trainer (see `load_checkpoint`).
+            ResourceError, TryAgainError: a file cannot be read at the moment.
         """
         trainer, store = self._trainer, self._store
-        found = newest_good(store.folder, lambda manifest: continues(manifest, self._identity, self._index))
-        store.damaged, manifest = found.damaged, found.manifest
+        found = newest_good(
+            store.folder,
+            lambda manifest: continues(manifest, self._identity, self._index),
+            partial(self._load, compare_replicas),
+        )
+        self.damaged, store.damaged = found.damaged, frozenset(found.damaged)
+        manifest = found.manifest
         if manifest is None:
             seed_all(trainer.stage.seed)
             return START
         store.newest = step_name(manifest.iteration)
-        folder = store.folder / store.newest
         self.changed = changes_since(manifest, trainer.stage)
+        self.changed_versions = from_rank_0(lambda: changed_versions(manifest.versions, software_versions()))
         self._changes = [*manifest.changes, *self.changed]
-        load_checkpoint(trainer, folder, manifest, verified=True)
-        continuity = check_continuity(trainer, folder, manifest)
-        if trainer.mesh.rank == 0:
-            say(f"loaded {store.newest}: {continuity}")
-        self._restore_random_states(folder, manifest)
+        self._repairs = manifest.repairs
         return Position.of(manifest)
 
+    def _load(self, compare_replicas: Callable[[int], None], manifest: CheckpointManifest) -> str | None:
+        """Load a checkpoint whose files match its manifest, and check the loaded state. Collective.
+
+        Returns:
+            What is damaged, equal on every rank, or None if the checkpoint is good.
+
+        Raises:
+            ConfigError: the checkpoint does not fit the trainer.
+            ResourceError, TryAgainError: a file cannot be read at the moment.
+        """
+        trainer, name = self._trainer, step_name(manifest.iteration)
+        folder = self._store.folder / name
+
+        def load() -> None:
+            check_needed_files(folder, manifest)
+            load_checkpoint(trainer, folder, manifest, verified=True)
+            if (tensor := not_finite_in_trainer(trainer)) is not None:
+                raise CheckFailedError(f"{tensor} is not finite", where=str(folder), expected="finite values")
+            self._restore_random_states(folder, manifest)
+
+        def compare_logits() -> None:
+            continuity = check_continuity(trainer, folder, manifest)
+            if trainer.mesh.rank == 0:
+                say(f"loaded {name}: {continuity}")
+
+        def compare_copies() -> None:
+            try:
+                compare_replicas(manifest.iteration)
+            except DriftError as error:
+                # The nodes of this error are those that loaded the checkpoint, and not those that saved it.
+                raise DriftError(error.what, where=str(folder), expected=how_to_repair(folder)) from error
+
+        for check in (load, compare_copies, compare_logits):
+            if (problem := damage_on_any_rank(check)) is not None:
+                changed = from_rank_0(lambda: changed_versions(manifest.versions, software_versions()))
+                return f"{problem}; saved with other software: {', '.join(changed)}" if changed else problem
+        return None
+
     def _restore_random_states(self, folder: Path, manifest: CheckpointManifest) -> None:
-        """Restore the generator states of this rank, or those of rank 0 if the checkpoint has none for this rank."""
+        """Restore the generator states of this rank, or those of rank 0 if the checkpoint has none for this rank.
+
+        Raises:
+            CheckFailedError: the file is damaged although its hash matches.
+        """
         for rank in (self._trainer.mesh.rank, 0):
-            if (name := _random_name(rank)) in manifest.files:
-                restore_random_states(load_file(folder / name), self._trainer.mesh.device)
+            if (name := random_file(rank)) in manifest.files:
+                try:
+                    restore_random_states(load_file(folder / name), self._trainer.mesh.device)
+                except (SafetensorError, KeyError, ValueError, TypeError, RuntimeError, IndexError) as error:
+                    raise CheckFailedError(
+                        "the file does not hold the states of random number generators",
+                        where=str(folder / name),
+                        expected="the file as the training wrote it",
+                    ) from error
                 return
         # Older versions of Bloomery saved no generator states.
         seed_all(self._trainer.stage.seed)
@@ -116,6 +192,7 @@ class CheckpointManager:
         thread, and `finish` completes the checkpoint. An earlier save that is still in progress is finished first.
 
         Raises:
+            DamagedStateError: the state is not finite on some rank. Older checkpoints are unchanged.
             ResourceError: the disk has too little space, or a rank could not write. Older checkpoints are unchanged.
         """
         self.finish()
@@ -125,12 +202,15 @@ class CheckpointManager:
             return name
         from_rank_0(lambda: self._store.begin(iteration, self._expected_bytes()))
         self._writer.begin(work, background=not wait)
+        if mesh.data_rank != 0:
+            # DeepSpeed saves the weights of replica 0 only.
+            self._writer.note_not_finite(not_finite_weight(trainer))
         with contextlib.redirect_stdout(io.StringIO()):
             trainer.engine.save_checkpoint(str(work.parent), tag=name, save_latest=False)
         logits = reference_logits(trainer, self._tokens)
         if logits is not None and mesh.tensor_rank == 0:
             self._writer.save_tensors({"tokens": self._tokens, "logits": logits}, work / REFERENCE_NAME)
-        self._writer.save_tensors(random_states(mesh.device), work / _random_name(mesh.rank))
+        self._writer.save_tensors(random_states(mesh.device), work / random_file(mesh.rank))
         self._writer.end()
         self._pending = position
         if wait:
@@ -144,13 +224,18 @@ class CheckpointManager:
             The checkpoint's name, or None if no save is in progress.
 
         Raises:
+            DamagedStateError: the state is not finite on some rank. Older checkpoints are unchanged.
             ResourceError: a rank could not write. Older checkpoints are unchanged.
         """
         if self._pending is None:
             return None
         position, self._pending = self._pending, None
         self._writer.join()
-        written = from_every_rank(lambda: (self._writer.files, _said(self._writer.problem)))
+        written = from_every_rank(lambda: _written(self._writer))
+        not_finite = [(rank, each.not_finite) for rank, each in enumerate(written) if each.not_finite is not None]
+        if not_finite:
+            from_rank_0(self._store.give_up)
+            raise not_finite_error(not_finite, position.iteration)
         from_rank_0(lambda: self._seal(position, written))
         return step_name(position.iteration)
 
@@ -164,25 +249,19 @@ class CheckpointManager:
         return self._store.has(position.iteration, is_this)
 
     def _expected_bytes(self) -> int:
-        """Return an upper estimate of a checkpoint's size in bytes.
-
-        The estimate counts weights, fp32 master weights, two fp32 moments and the reference logits. Without the logits,
-        BLOOM needs 14 bytes per parameter.
-        """
+        """Return the planned size of a checkpoint in bytes."""
         trainer = self._trainer
-        count = parameter_count(trainer.stage.model, trainer.vocabulary_rows)
-        reference = self._tokens.numel() * trainer.vocabulary_rows * 4
-        return count * (trainer.dtype.itemsize + 12) + reference
+        return checkpoint_size(trainer.stage.model, trainer.stage.training, trainer.vocabulary_rows).total
 
-    def _seal(self, position: Position, written: list[Written]) -> None:
+    def _seal(self, position: Position, written: list[_Written]) -> None:
         """Do rank 0's part of `finish`: seal the checkpoint, or give it up if a rank could not write."""
         try:
             with explained(self._store.folder):
-                for _, problem in written:
-                    if problem is not None:
-                        raise OSError(*problem)
+                for each in written:
+                    if each.error is not None:
+                        raise OSError(*each.error)
                 self._store.seal(
-                    self._manifest(position, {name: files[name] for files, _ in written for name in files})
+                    self._manifest(position, {name: entry for each in written for name, entry in each.files.items()})
                 )
         except (BloomeryError, OSError) as error:
             self._store.give_up()
@@ -203,6 +282,7 @@ class CheckpointManager:
             config=trainer.stage.model_dump(mode="json"),
             **asdict(position),
             changes=self._changes,
+            repairs=self._repairs,
             tensor_parallel=parallel.tensor,
             pipeline_parallel=parallel.pipeline,
             data_parallel=parallel.data,
@@ -211,18 +291,17 @@ class CheckpointManager:
             vocabulary_size=index.vocabulary_size,
             vocabulary_rows=trainer.vocabulary_rows,
             layers=layer_count(trainer.stage.model),
-            versions={"torch": torch.__version__, "deepspeed": deepspeed.__version__},
+            versions=software_versions(),
             files=dict(sorted(files.items())),
         )
 
 
-def _said(problem: Exception | None) -> tuple[int, str] | None:
-    """Return the errno (0 if there is none) and the text of a rank's write error."""
+def _written(writer: ShardWriter) -> _Written:
+    """Return what a rank's writer has written."""
+    problem = writer.problem
+    if isinstance(problem, NotFiniteError):
+        return _Written(writer.files, str(problem), None)
     if isinstance(problem, OSError):
-        return problem.errno or 0, problem.strerror or str(problem)
-    return None if problem is None else (0, f"{type(problem).__name__}: {problem}")
-
-
-def _random_name(rank: int) -> str:
-    """Return the name of the file with a rank's random number generator states."""
-    return f"random_rank_{rank:05d}.safetensors"
+        return _Written(writer.files, None, (problem.errno or 0, problem.strerror or str(problem)))
+    error = None if problem is None else (0, f"{type(problem).__name__}: {problem}")
+    return _Written(writer.files, None, error)

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import torch.distributed as dist
 
 from bloomery.base.atomic import known_error
-from bloomery.base.errors import BloomeryError, ResourceError
+from bloomery.base.errors import BloomeryError, CheckFailedError, InputError, ResourceError
 
 Answer = TypeVar("Answer")
 
@@ -39,6 +39,26 @@ def from_every_rank(compute: Callable[[], Answer]) -> list[Answer]:
     told: list[Any] = [None] * dist.get_world_size()
     dist.all_gather_object(told, _outcome(compute))
     return _answers(told)
+
+
+def damage_on_any_rank(check: Callable[[], object]) -> str | None:
+    """Call `check` on every rank. Return the first damage that a rank found, or None, on every rank. Collective.
+
+    A `CheckFailedError` or an `InputError` of `check` means that the checked data are damaged.
+
+    Raises:
+        BloomeryError, ResourceError, TryAgainError: `check` raised another error on some rank, as in `from_every_rank`.
+            The data may then be intact, so this error takes precedence over damage on other ranks.
+    """
+
+    def damage() -> str | None:
+        try:
+            check()
+        except (CheckFailedError, InputError) as error:
+            return str(error)
+        return None
+
+    return next((found for found in from_every_rank(damage) if found is not None), None)
 
 
 def _outcome(compute: Callable[[], Any]) -> tuple[Any, tuple[Any, ...] | None]:

@@ -7,19 +7,32 @@ beyond rounding is an error.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
-from safetensors.torch import load_file
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save
 from torch.nn import functional
 
+from bloomery.base.atomic import write_bytes
+from bloomery.base.digest import sha256_file
 from bloomery.base.errors import CheckFailedError
-from bloomery.contracts.checkpoint import REFERENCE_NAME, CheckpointManifest, verify_file
-from training.checkpoint.collective_calls import from_every_rank, from_rank_0
+from bloomery.contracts.checkpoint import (
+    REFERENCE_BEFORE_REPAIR_NAME,
+    REFERENCE_NAME,
+    CheckpointManifest,
+    FileEntry,
+    lacks_reference,
+    verify_file,
+    write_manifest,
+)
+from training.checkpoint.collective_calls import damage_on_any_rank, from_every_rank, from_rank_0
+from training.checkpoint.finite import is_finite
 from training.checkpoint.reference_logits import reference_logits
 from training.loop.build_engine import Trainer
 
+_OLDER_CHECKPOINT = "to resume from an older checkpoint, move this one away and run the same command again"
 TOLERANCE = 1e-4
 """Largest allowed difference of a logit, divided by the largest logit, and of the loss, divided by the loss.
 
@@ -38,6 +51,8 @@ class Continuity:
     """Mean cross-entropy from the loaded network's logits, in nats per token."""
     difference: float
     """Largest difference of a logit, divided by the largest absolute logit (at least 1)."""
+    repaired: bool = False
+    """Whether the checkpoint was repaired after it was saved, so that differences are expected."""
 
     @property
     def holds(self) -> bool:
@@ -46,35 +61,118 @@ class Continuity:
         return self.difference <= TOLERANCE and moved <= TOLERANCE * self.loss_before
 
     def __str__(self) -> str:
+        note = "; the checkpoint was repaired, and these logits replace the saved ones" if self.repaired else ""
         return (
             f"loss on the reference batch: {self.loss_before:.6f} when saved, {self.loss_now:.6f} now; "
-            f"the logits differ by at most {self.difference:.1e} of the largest logit"
+            f"the logits differ by at most {self.difference:.1e} of the largest logit{note}"
         )
 
 
 def check_continuity(trainer: Trainer, folder: Path, manifest: CheckpointManifest) -> Continuity:
     """Compare the loaded network with the reference logits of its checkpoint. Collective.
 
-    Every rank returns the same result.
+    Every rank returns the same result, or raises the same error. A repaired checkpoint has no reference logits. They
+    are computed and added.
 
     Raises:
         CheckFailedError: the logits or the loss differ by more than `TOLERANCE`, or the reference file does not match
-            the manifest.
+            the manifest, cannot be read, or does not fit the network.
     """
-    path = from_rank_0(lambda: verify_file(folder, manifest, REFERENCE_NAME))
-    reference = load_file(path)
-    tokens, expected = reference["tokens"], reference["logits"]
+    repaired = lacks_reference(manifest)
+    name = REFERENCE_BEFORE_REPAIR_NAME if repaired else REFERENCE_NAME
+    from_rank_0(lambda: verify_file(folder, manifest, name))
+    reference: list[tuple[torch.Tensor, torch.Tensor]] = []
+    problem = damage_on_any_rank(lambda: reference.append(_read_reference(folder / name, trainer, finite=not repaired)))
+    if problem is not None:
+        raise CheckFailedError(
+            f"the reference logits cannot be used: {problem}", where=str(folder), expected=_OLDER_CHECKPOINT
+        )
+    tokens, expected = reference[0]
     logits = reference_logits(trainer, tokens)
     own = None if logits is None else compare(tokens, expected, logits.cpu())
     found = next(each for each in from_every_rank(lambda: own) if each is not None)
+    if repaired:
+        return _add_reference(trainer, folder, manifest, tokens, logits, found)
     if not found.holds:
         raise CheckFailedError(
             f"the loaded network differs from the saved network: {found}",
             where=str(folder),
-            expected=f"loss and logits with relative differences of at most {TOLERANCE:g}; to resume from an older "
-            "checkpoint, move this one away and run the same command again",
+            expected=f"loss and logits with relative differences of at most {TOLERANCE:g}; {_OLDER_CHECKPOINT}",
         )
     return found
+
+
+def _read_reference(path: Path, trainer: Trainer, *, finite: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the reference tokens and logits in a checkpoint's file.
+
+    Raises:
+        CheckFailedError: the file is damaged although its hash matches, or it does not fit the trainer's network, or
+            its logits are not finite although `finite` requires it.
+    """
+    rows = trainer.vocabulary_rows
+    try:
+        reference = load_file(path)
+        tokens, logits = reference["tokens"], reference["logits"]
+    except (SafetensorError, KeyError) as error:
+        raise CheckFailedError(
+            "the file does not hold reference tokens and logits", where=str(path), expected=_OLDER_CHECKPOINT
+        ) from error
+    fits = (
+        tokens.dtype == torch.int64
+        and tokens.dim() == 2
+        and tokens.numel() > 0
+        and 0 <= int(tokens.min()) <= int(tokens.max()) < rows
+        and logits.dtype == torch.float32
+        and logits.shape == (*tokens.shape, rows)
+        and (is_finite(logits) or not finite)
+    )
+    if not fits:
+        raise CheckFailedError(
+            f"the file holds tokens of shape {tuple(tokens.shape)} and logits of shape {tuple(logits.shape)} that do "
+            "not fit the network, or logits that are not finite",
+            where=str(path),
+            expected=f"token ids below {rows}, and one row of {rows} finite logits for each token; {_OLDER_CHECKPOINT}",
+        )
+    return tokens, logits
+
+
+def _add_reference(
+    trainer: Trainer,
+    folder: Path,
+    manifest: CheckpointManifest,
+    tokens: torch.Tensor,
+    logits: torch.Tensor | None,
+    found: Continuity,
+) -> Continuity:
+    """Add the loaded network's reference logits to a repaired checkpoint. Collective.
+
+    A repair changes weights, so the logits from before the repair do not fit any more. From now on, loads and exports
+    are compared with the new ones. If this is interrupted, the next load repeats it.
+
+    Raises:
+        CheckFailedError: the logits are not finite.
+    """
+
+    def write() -> None:
+        if logits is not None and trainer.mesh.tensor_rank == 0:
+            write_bytes(folder / REFERENCE_NAME, save({"tokens": tokens, "logits": logits.cpu().contiguous()}))
+
+    def add() -> None:
+        path = folder / REFERENCE_NAME
+        entry = FileEntry(bytes=path.stat().st_size, sha256=sha256_file(path))
+        files = dict(sorted({**manifest.files, REFERENCE_NAME: entry}.items()))
+        write_manifest(folder, manifest.model_copy(update={"files": files}))
+
+    if not all(from_every_rank(lambda: logits is None or bool(logits.isfinite().all()))):
+        raise CheckFailedError(
+            f"the logits of the repaired network are not finite: {found}",
+            where=str(folder),
+            expected="finite logits; repair the checkpoint with the other value of --on-drift, or move it away to "
+            "resume from an older one",
+        )
+    from_every_rank(write)
+    from_rank_0(add)
+    return replace(found, repaired=True)
 
 
 def compare(tokens: torch.Tensor, expected: torch.Tensor, logits: torch.Tensor) -> Continuity:

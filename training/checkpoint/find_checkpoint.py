@@ -1,4 +1,4 @@
-"""Find the newest checkpoint whose files match its manifest. The ranks divide the files among them for hashing."""
+"""Find and load the newest good checkpoint. The ranks divide the files among them for hashing."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ import torch.distributed as dist
 
 from bloomery.base.errors import CheckFailedError, InputError
 from bloomery.base.progress import say
+from bloomery.checkpoint.drift import repair_command
 from bloomery.contracts.checkpoint import (
     CheckpointManifest,
+    mark_damaged,
     read_checkpoint,
     step_folders,
     step_name,
     verify_file,
 )
-from training.checkpoint.collective_calls import from_every_rank, from_rank_0
+from training.checkpoint.collective_calls import damage_on_any_rank, from_rank_0
 
 
 @dataclass(frozen=True)
@@ -27,42 +29,73 @@ class Found:
 
     manifest: CheckpointManifest | None
     """Manifest of the newest good checkpoint. None if this training has no checkpoint yet."""
-    damaged: frozenset[str]
-    """Names of the damaged checkpoints that were skipped."""
+    damaged: dict[str, str]
+    """Problem of each damaged checkpoint that was skipped, by the checkpoint's name, newest first."""
 
 
-def newest_good(folder: Path, wanted: Callable[[CheckpointManifest], bool]) -> Found:
-    """Find the newest complete checkpoint whose manifest `wanted` accepts. Collective.
+def newest_good(
+    folder: Path,
+    wanted: Callable[[CheckpointManifest], bool],
+    load: Callable[[CheckpointManifest], str | None],
+) -> Found:
+    """Find and load the newest good checkpoint whose manifest `wanted` accepts. Collective.
 
-    `wanted` is called on rank 0. Damaged checkpoints are skipped and reported on stderr.
+    For each checkpoint, newest first, this function reads the manifest, compares all files with the manifest, and loads
+    the checkpoint. A damaged checkpoint is reported on stderr, and the one before it is tried. When an older checkpoint
+    was loaded, the damaged ones are marked (`bloomery.contracts.checkpoint.mark_damaged`). So the next start does not
+    read them again, and code that reads only manifests knows the newest good checkpoint too.
+
+    Args:
+        folder: folder of the checkpoints.
+        wanted: function that tells whether a checkpoint belongs to this training. It is called on rank 0.
+        load: collective function that loads a checkpoint whose files match its manifest. It returns what is damaged,
+            equal on every rank, or None if the checkpoint is good. After damage, the state is undefined until another
+            checkpoint is loaded.
 
     Raises:
         CheckFailedError: no good checkpoint is left and at least one is damaged. A training that took weeks must not
             start from the beginning without a person's decision.
         ResourceError, TryAgainError: a file cannot be read at the moment. This does not count as damage, because
             resuming from an older checkpoint would lose work.
+        BloomeryError: `load` raised this error, because the configuration does not fit the checkpoint.
     """
     names = from_rank_0(lambda: [candidate.name for candidate in step_folders(folder)])
-    damaged: list[str] = []
+    damaged: dict[str, str] = {}
+    unloadable: dict[str, str] = {}
     for name in names:
         manifest, problem = from_rank_0(partial(_read, folder / name))
         if manifest is not None:
             if not from_rank_0(partial(wanted, manifest)):
                 continue
-            problems = from_every_rank(partial(_verify_share, folder / name, manifest))
-            problem = next(filter(None, problems), None)
+            problem = damage_on_any_rank(partial(_verify_share, folder / name, manifest)) or load(manifest)
             if problem is None:
-                return Found(manifest, frozenset(damaged))
+                from_rank_0(partial(_mark, folder, unloadable))
+                return Found(manifest, damaged)
+            unloadable[name] = problem
         if dist.get_rank() == 0:
             say(f"checkpoint {name} is skipped, because it is damaged: {problem}")
-        damaged.append(name)
+        damaged[name] = str(problem)
     if damaged:
-        raise CheckFailedError(
-            f"every checkpoint is damaged ({', '.join(damaged)})",
-            where=str(folder),
-            expected="an undamaged copy of one of them; or move the folder away to train from the beginning",
+        name, problem = next(iter(damaged.items()))
+        commands = [repair_command(folder / each) for each in damaged]
+        # A problem of copies that differ names this command.
+        repairable = [each for each, text in zip(commands, damaged.values(), strict=True) if each in text]
+        how_to_repair = (
+            f"equal copies in a checkpoint, which this command makes: {repairable[0]}; or " if repairable else ""
         )
-    return Found(None, frozenset())
+        raise CheckFailedError(
+            f"every checkpoint is damaged ({', '.join(damaged)}); the newest one, {name}: {problem}",
+            where=str(folder),
+            expected=f"{how_to_repair}an undamaged copy of one of them; or move the folder away to train from the "
+            "beginning",
+        )
+    return Found(None, {})
+
+
+def _mark(folder: Path, problems: dict[str, str]) -> None:
+    """Mark checkpoints as damaged. A checkpoint without a readable manifest needs no mark."""
+    for name, problem in problems.items():
+        mark_damaged(folder / name, problem)
 
 
 def _read(folder: Path) -> tuple[CheckpointManifest | None, str | None]:
@@ -76,19 +109,13 @@ def _read(folder: Path) -> tuple[CheckpointManifest | None, str | None]:
     return manifest, None
 
 
-def _verify_share(folder: Path, manifest: CheckpointManifest) -> str | None:
+def _verify_share(folder: Path, manifest: CheckpointManifest) -> None:
     """Compare this rank's share of the files with the manifest. Files are distributed over the ranks by size.
 
-    Returns:
-        A description of the first mismatch, or None if all files match.
-
     Raises:
+        CheckFailedError: a file does not match.
         OSError: a file cannot be read.
     """
     by_size = sorted(manifest.files, key=lambda name: (-manifest.files[name].bytes, name))
-    try:
-        for name in by_size[dist.get_rank() :: dist.get_world_size()]:
-            verify_file(folder, manifest, name)
-    except CheckFailedError as error:
-        return str(error)
-    return None
+    for name in by_size[dist.get_rank() :: dist.get_world_size()]:
+        verify_file(folder, manifest, name)

@@ -12,10 +12,13 @@ from typing import Any
 import torch
 
 from bloomery.base.errors import CheckFailedError, ConfigError
+from bloomery.checkpoint.drift import DriftError, how_to_repair
+from bloomery.checkpoint.files import OTHER_CHECKPOINT
 from bloomery.checkpoint.merge import bits_equal, greatest_difference, part_of
 from bloomery.checkpoint.optimizer_state import MASTER, OptimizerState
 from bloomery.checkpoint.weights import Checkpoint
 from bloomery.contracts.checkpoint import CheckpointManifest
+from bloomery.contracts.resume_policy import saved_stage
 from bloomery.spec.weight_files import PRECISION_DTYPES
 from training.loop.build_engine import Trainer
 from training.optim.builder import set_step_count
@@ -27,7 +30,8 @@ _SCALE_KEYS = ("cur_scale", "cur_iter", "last_overflow_iter", "cur_hysteresis")
 def load_checkpoint(trainer: Trainer, folder: Path, manifest: CheckpointManifest, *, verified: bool = False) -> None:
     """Load the checkpoint in `folder` into `trainer`.
 
-    This function is not collective: if one rank fails, only that rank raises an error.
+    This function is not collective: if one rank fails, only that rank raises an error. The state of the trainer is then
+    undefined, and a later successful call overwrites all of it.
 
     Args:
         trainer: trainer of any layout, built with the checkpoint's embedding rows
@@ -47,6 +51,7 @@ def load_checkpoint(trainer: Trainer, folder: Path, manifest: CheckpointManifest
     checkpoint = Checkpoint(folder, trainer.stage.model, verified=verified)
     _check_fits(trainer, checkpoint)
     state = OptimizerState(checkpoint)
+    _check_moments(trainer, checkpoint, state)
     moments = _new_moments(trainer, state)
     mesh, modules = trainer.mesh, trainer.network.local_modules()
     saved = getattr(torch, PRECISION_DTYPES[checkpoint.trained_with("precision")])
@@ -65,12 +70,11 @@ def load_checkpoint(trainer: Trainer, folder: Path, manifest: CheckpointManifest
                 continue
             master = state.part(parameter, MASTER, wanted)
             if not bits_equal(master.to(saved), weight):
-                raise CheckFailedError(
+                raise DriftError(
                     f"weights of {parameter.name} differ from their fp32 master weights by up to "
                     f"{greatest_difference(master.to(saved), weight):.3g}",
                     where=str(folder),
-                    expected=f"weights that equal the master weights, rounded to {saved}; to resume from an older "
-                    "checkpoint, move this one away and run the same command again",
+                    expected=f"weights that equal the master weights, rounded to {saved}; {how_to_repair(folder)}",
                 )
             here, there = mapping.lp_fragment_address, mapping.hp_fragment_address
             mapping.hp_fragment.data.copy_(master.flatten().narrow(0, here.start, here.numel))
@@ -97,6 +101,42 @@ def _check_fits(trainer: Trainer, checkpoint: Checkpoint) -> None:
         )
 
 
+def _check_moments(trainer: Trainer, checkpoint: Checkpoint, state: OptimizerState) -> None:
+    """Check that the saved optimizer state has the moments and the step count of the configured optimizer.
+
+    Raises:
+        CheckFailedError: the checkpoint lacks a part of the state of the optimizer that it was trained with.
+        ConfigError: the checkpoint was trained with another optimizer.
+    """
+    manifest = checkpoint.manifest
+    kinds = [kind for kind in state.kinds if kind != MASTER]
+    expected = _moments_of(trainer)
+    if set(kinds) == set(expected) and (state.step is not None or "exp_avg" not in kinds):
+        return
+    # A checkpoint saved before the first update has no moments.
+    if not kinds and manifest.iteration <= manifest.skipped_updates:
+        return
+    if kinds and not _same_optimizer(trainer, manifest):
+        wanted = "'adam'" if "exp_avg" in kinds else "'sgd' with training.optimizer.momentum above 0"
+        raise ConfigError(
+            f"the checkpoint's optimizer has the moments {', '.join(sorted(kinds))}",
+            where="training.optimizer.kind",
+            expected=f"{wanted}, as in the checkpoint; the moments of the configured optimizer are: "
+            f"{', '.join(expected) or 'none'}",
+        )
+    raise CheckFailedError(
+        f"the optimizer state has the moments {', '.join(sorted(kinds)) or 'none'} and the step count {state.step}",
+        where=str(checkpoint.folder),
+        expected=f"the moments {', '.join(expected) or 'none'}, and a step count for Adam; {OTHER_CHECKPOINT}",
+    )
+
+
+def _same_optimizer(trainer: Trainer, manifest: CheckpointManifest) -> bool:
+    """Whether the checkpoint was trained with the configured kind of optimizer and the configured momentum."""
+    before, now = saved_stage(manifest).training.optimizer, trainer.stage.training.optimizer
+    return (before.kind, before.momentum) == (now.kind, now.momentum)
+
+
 def _new_moments(trainer: Trainer, state: OptimizerState) -> dict[str, list[torch.Tensor]]:
     """Create zero-filled moments in the base optimizer and return them.
 
@@ -105,16 +145,6 @@ def _new_moments(trainer: Trainer, state: OptimizerState) -> dict[str, list[torc
     wrapper = trainer.engine.optimizer
     base = wrapper.optimizer
     kinds = [kind for kind in state.kinds if kind != MASTER]
-    expected = _moments_of(trainer)
-    # A checkpoint saved before the first update has no moments.
-    if kinds and set(kinds) != set(expected):
-        wanted = "'adam'" if "exp_avg" in kinds else "'sgd' with training.optimizer.momentum above 0"
-        raise ConfigError(
-            f"the checkpoint's optimizer has the moments {', '.join(sorted(kinds))}",
-            where="training.optimizer.kind",
-            expected=f"{wanted}, as in the checkpoint; the moments of the configured optimizer are: "
-            f"{', '.join(expected) or 'none'}",
-        )
     flats = [flat for group in base.param_groups for flat in group["params"]]
     base.state.clear()
     for flat in flats:
@@ -135,8 +165,9 @@ def _moments_of(trainer: Trainer) -> tuple[str, ...]:
 def _take_counters(trainer: Trainer, manifest: CheckpointManifest, state: OptimizerState) -> None:
     """Set the optimizer's step count, the engine's counters and the dynamic loss scale from the checkpoint."""
     engine = trainer.engine
-    if state.step is not None:
-        set_step_count(engine.optimizer.optimizer, int(state.step))
+    # Without a step count the optimizer has not made an update, or it does not count updates. Then reset the count that
+    # a damaged checkpoint may have set before.
+    set_step_count(engine.optimizer.optimizer, int(state.step or 0))
     engine.global_steps = manifest.iteration
     engine.global_samples = manifest.consumed_samples
     scaler = getattr(engine.optimizer, "loss_scaler", None)

@@ -16,17 +16,14 @@ from torch import nn
 from torch.nn import functional
 
 from bloomery.contracts.sample_reader import SampleReader
+from bloomery.spec.checkpoint_size import REFERENCE_LENGTH, REFERENCE_SAMPLES
 from training.loop.build_engine import Trainer
 from training.parallel.layers import gather_vocabulary
-
-SAMPLES = 2
-LENGTH = 64
-"""Tokens per reference sample. It is small because 2 x 64 x 250,880 rows x 4 bytes already take 128 MB."""
 
 
 def reference_tokens(reader: SampleReader, sequence_length: int) -> torch.Tensor:
     """Return the first tokens of the first training samples, int64 [samples, length]."""
-    length, count = min(LENGTH, sequence_length), min(SAMPLES, reader.train_samples)
+    length, count = min(REFERENCE_LENGTH, sequence_length), min(REFERENCE_SAMPLES, reader.train_samples)
     return torch.from_numpy(np.stack([reader.train(number)[:length] for number in range(count)]))
 
 

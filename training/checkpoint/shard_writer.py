@@ -1,20 +1,18 @@
 """Write this rank's files of a checkpoint, in the foreground or in a thread.
 
 DeepSpeed passes every file that it saves to its "checkpoint engine", and `ShardWriter` is this project's engine. Each
-rank hashes its files while it writes them, so the 2.24 TiB of a BLOOM checkpoint need not be read again for hashing.
+rank hashes its files while it writes them, so the 2.28 TiB of a BLOOM checkpoint need not be read again for hashing.
+Each tensor is also checked just before it is written. A tensor that is not finite makes the save fail.
 """
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import os
 import threading
-from collections import OrderedDict
-from collections.abc import Callable
-from enum import Enum
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import torch
 from deepspeed.runtime.checkpoint_engine.checkpoint_engine import CheckpointEngine
@@ -22,24 +20,42 @@ from safetensors.torch import save
 
 from bloomery.base.errors import CheckFailedError
 from bloomery.contracts.checkpoint import FileEntry
+from training.checkpoint.copy_to_host import HostCopies, on_host
+from training.checkpoint.finite import not_finite_in_file
+
+if TYPE_CHECKING:
+    from bloomery.spec.placement import Parameter
+
+
+_Check = Callable[[], str | None]
+"""Function that describes a tensor of a file that is not finite. It returns None if all tensors are finite."""
+_Write = Callable[[Any], object]
+"""Function that writes the content of a file to an open file."""
+
+
+class NotFiniteError(Exception):
+    """A tensor is not finite, so it must not be saved. The message describes the tensor."""
 
 
 class ShardWriter(CheckpointEngine):  # type: ignore[misc]
-    """Checkpoint engine that writes and hashes the files of DeepSpeed's engine.
+    """Checkpoint engine that writes and hashes the files of DeepSpeed's engine, and checks that they are finite.
 
     An error while writing is stored in `problem` and not raised, because other ranks may wait in a collective.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, parameters: Sequence[Parameter] = ()) -> None:
+        """Prepare to write. `parameters` are those of the model, to name a tensor that is not finite."""
         super().__init__()
+        self._parameters = parameters
         self.files: dict[str, FileEntry] = {}
         """Files that this rank wrote since `begin`, by path relative to the checkpoint's folder."""
         self.problem: Exception | None = None
-        """The first error since `begin`. None if no error occurred."""
+        """The first error since `begin`: an error of the disk, or a `NotFiniteError`. None if no error occurred."""
         self._folder = Path()
         self._background = False
-        self._waiting: list[tuple[Path, Callable[[Any], object]]] = []
+        self._waiting: list[tuple[Path, _Check, _Write]] = []
         self._thread: threading.Thread | None = None
+        self._copies = HostCopies()
 
     def begin(self, folder: Path, background: bool) -> None:
         """Start to accept files of the checkpoint in `folder`.
@@ -51,8 +67,12 @@ class ShardWriter(CheckpointEngine):  # type: ignore[misc]
         self._folder, self._background = folder, background
 
     def end(self) -> None:
-        """Mark the end of this rank's files. In the background mode, start the thread that writes them."""
+        """Mark the end of this rank's files.
+
+        In the background mode, wait until the states are copied to memory, and start the thread that writes them.
+        """
         if self._background:
+            self._copies.wait()
             self._thread = threading.Thread(target=self._write_waiting, name="checkpoint", daemon=True)
             self._thread.start()
 
@@ -68,31 +88,45 @@ class ShardWriter(CheckpointEngine):  # type: ignore[misc]
             self._thread = None
 
     def save(self, state_dict: Any, path: str) -> None:
-        """Write one of DeepSpeed's files with `torch.save`, now or in the background."""
-        state = _on_host(state_dict, copied=self._background)
-        self._take(Path(path), lambda handle: torch.save(state, handle))
+        """Check and write one of DeepSpeed's files with `torch.save`, now or in the background."""
+        state = self._copies.add(state_dict) if self._background else on_host(state_dict)
+        target = Path(path)
+        self._take(
+            target,
+            lambda: not_finite_in_file(target.name, state, self._parameters),
+            lambda handle: torch.save(state, handle),
+        )
 
     def save_tensors(self, tensors: dict[str, torch.Tensor], path: Path) -> None:
-        """Write a small safetensors file, now or in the background."""
+        """Check a small safetensors file, and write it now or in the background."""
+        # The content is copied now, so check it now too. `tensors` may change before the thread writes the file.
+        not_finite = not_finite_in_file(path.name, tensors, self._parameters)
         data = save({name: tensor.cpu().contiguous() for name, tensor in tensors.items()})
-        self._take(path, lambda handle: handle.write(data))
+        self._take(path, lambda: not_finite, lambda handle: handle.write(data))
 
-    def _take(self, path: Path, write: Callable[[Any], object]) -> None:
-        """Write a file now, or queue it in the background mode."""
+    def note_not_finite(self, tensor: str | None) -> None:
+        """Store that a tensor of this rank is not finite. None means that all are finite."""
+        if tensor is not None and self.problem is None:
+            self.problem = NotFiniteError(tensor)
+
+    def _take(self, path: Path, check: _Check, write: _Write) -> None:
+        """Check and write a file now, or queue it in the background mode."""
         if self._background:
-            self._waiting.append((path, write))
+            self._waiting.append((path, check, write))
         else:
-            self._write(path, write)
+            self._write(path, check, write)
 
     def _write_waiting(self) -> None:
         while self._waiting:
             self._write(*self._waiting.pop(0))
 
-    def _write(self, path: Path, write: Callable[[Any], object]) -> None:
-        """Write, hash and fsync one file. Store any error in `problem`; do nothing after an error."""
+    def _write(self, path: Path, check: _Check, write: _Write) -> None:
+        """Check, write, hash and fsync one file. Store any error in `problem`; do nothing after an error."""
         if self.problem is not None:
             return
         try:
+            if (tensor := check()) is not None:
+                raise NotFiniteError(tensor)
             # Rank 0 created the folder, but another node's file system client may have cached that it does not exist.
             # mkdir makes that client ask the server.
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -159,26 +193,3 @@ class _HashingFile:
 
     def flush(self) -> None:
         """Do nothing. `ShardWriter` flushes the underlying file after the last write."""
-
-
-def _on_host(value: Any, copied: bool) -> Any:
-    """Return `value` with its tensors on the CPU.
-
-    A view of a larger buffer is copied, because `torch.save` would write the whole buffer. With `copied`, the result
-    shares no memory with `value`, so that training can continue while the result is written.
-    """
-    if isinstance(value, torch.Tensor):
-        tensor = value.detach()
-        is_view = tensor.untyped_storage().nbytes() != tensor.nbytes
-        return tensor.to("cpu", copy=True) if copied or is_view else tensor.cpu()
-    if isinstance(value, dict):
-        items = ((key, _on_host(each, copied)) for key, each in value.items())
-        return OrderedDict(items) if isinstance(value, OrderedDict) else dict(items)
-    if isinstance(value, list):
-        return [_on_host(each, copied) for each in value]
-    if type(value) is tuple:
-        return tuple(_on_host(each, copied) for each in value)
-    if isinstance(value, Enum):
-        # Before Python 3.11.4 an Enum member is pickled as a call of getattr, which a safe unpickler rejects.
-        return value.value
-    return copy.deepcopy(value) if copied else value

@@ -1,1 +1,1 @@
-"""Guards that detect drifted replicas, spikes and values that are not finite, and record incidents."""
+"""Guards that detect drifted replicas, spikes, slow divergence and values that are not finite, and record incidents."""

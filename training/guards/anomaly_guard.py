@@ -1,4 +1,4 @@
-"""Detect spikes and non-finite values of the loss and the gradient norm, and decide which action to take.
+"""Detect spikes, slow divergence and non-finite values of loss and gradient norm, and decide which action to take.
 
 Every rank checks the same numbers, so each rank can skip an update on its own. Rank 0's verdict decides on all other
 actions and on log messages, and the control poll sends the verdict to every rank.
@@ -7,6 +7,7 @@ actions and on log messages, and the control poll sends the verdict to every ran
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,9 +15,11 @@ from typing import Literal
 
 from bloomery.config.training_loop import GuardsConfig
 from bloomery.contracts.metrics_record import MetricsRecord
+from bloomery.detect.divergence import Divergence, DivergenceDetector
 from bloomery.detect.spike import Spike, SpikeDetector
 
 Action = Literal["log", "skip", "roll_back", "stop"]
+Event = Literal["spike", "divergence", "non_finite"]
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,8 @@ class Outcome:
     """Whether the update was skipped."""
     overflowed: bool = False
     """Whether the update was skipped because of an fp16 overflow during the loss-scale search. This is not an event."""
+    sequence_length: int | None = None
+    """Sequence length in tokens, as in the iteration's record. None unless a curriculum is configured."""
 
     @property
     def is_finite(self) -> bool:
@@ -46,13 +51,25 @@ class Outcome:
 class Verdict:
     """An event and the action to take."""
 
-    event: Literal["spike", "non_finite"]
+    event: Event
     action: Action
     message: str
     values: dict[str, float | None]
     """Measured and usual values, by name. A value that is not finite is None."""
     skip: range
     """Range of samples that a roll-back skips."""
+
+
+def past_iterations(guards: GuardsConfig) -> int:
+    """Return the number of past iterations that decide all later verdicts."""
+    needed = guards.roll_back_iterations + guards.max_skipped_updates + 2
+    if guards.spike is not None:
+        # The spike detector skips non-finite values, so its window may cover more iterations than its length.
+        needed = max(needed, 2 * guards.spike.window_iterations)
+    if guards.divergence is not None:
+        own = DivergenceDetector.records_needed(guards.divergence.window_iterations)
+        needed = max(needed, own + guards.roll_back_iterations + 1)
+    return needed
 
 
 class AnomalyGuard:
@@ -63,7 +80,12 @@ class AnomalyGuard:
     """
 
     def __init__(
-        self, guards: GuardsConfig, past: Sequence[MetricsRecord] = (), roll_backs: int = 0, least_scale: float = 1.0
+        self,
+        guards: GuardsConfig,
+        past: Sequence[MetricsRecord] = (),
+        roll_backs: int = 0,
+        least_scale: float = 1.0,
+        mixture_changes: Sequence[int] = (),
     ) -> None:
         """Restore the guard's state from the past iterations.
 
@@ -72,16 +94,29 @@ class AnomalyGuard:
             past: records of the last iterations before this segment, in order.
             roll_backs: number of roll-backs that guards of this training have made so far.
             least_scale: minimum loss scale of fp16. An overflow at this scale is not part of the loss-scale search.
+            mixture_changes: samples from which the training data have another mixture, in ascending order. The level of
+                the loss may change there.
         """
         self._guards = guards
         self._roll_backs = roll_backs
         spike = guards.spike
         self._detector = None if spike is None else SpikeDetector(spike.window_iterations, spike.deviations)
+        divergence = guards.divergence
+        self._trend = (
+            None
+            if divergence is None
+            else DivergenceDetector(divergence.window_iterations, divergence.least_rise, divergence.deviations)
+        )
+        self._mixture_changes = mixture_changes
         # `consumed_samples` before each of the last iterations.
-        self._starts: deque[int] = deque(maxlen=guards.roll_back_iterations + 1)
+        self._starts: deque[int] = deque(maxlen=past_iterations(guards))
         self._in_a_row = 0
         if self._detector is not None:
             self._detector.replay(past)
+        for record in past:
+            self._find_divergence(
+                record.iteration, record.loss, record.grad_norm, record.sequence_length, record.consumed_samples
+            )
         for before, record in zip([None, *past], past, strict=False):
             if before is not None:
                 self._starts.append(before.consumed_samples)
@@ -99,20 +134,42 @@ class AnomalyGuard:
             and self._detector.is_high(grad_norm)
         )
 
-    def seen(self, outcome: Outcome) -> Verdict | None:
-        """Record an iteration and return the verdict. Return None if nothing is to be logged or done."""
+    def seen(self, outcome: Outcome) -> list[Verdict]:
+        """Record an iteration and return the verdicts. The list is empty if nothing is to be logged or done."""
         self._starts.append(outcome.from_sample)
         self._in_a_row = self._in_a_row + 1 if outcome.left_out and not outcome.overflowed else 0
         spike = None
         if self._detector is not None:
             spike = self._detector.seen(outcome.iteration, outcome.grad_norm, outcome.loss)
+        divergence = self._find_divergence(
+            outcome.iteration, outcome.loss, outcome.grad_norm, outcome.sequence_length, outcome.to_sample
+        )
+        verdicts = []
         if not outcome.is_finite:
-            return self._judged("non_finite", self._guards.non_finite, _not_finite(outcome), outcome, {})
-        if spike is None:
+            verdicts.append(self._judged("non_finite", self._guards.non_finite, _not_finite(outcome), outcome, {}))
+        elif spike is not None and (action := self._on_spike(spike, outcome.left_out)) is not None:
+            usual: dict[str, float | None] = {"usual": spike.usual, "deviations": spike.deviations}
+            verdicts.append(self._judged("spike", action, spike.message, outcome, usual))
+        if divergence is not None and self._guards.divergence is not None:
+            climb: dict[str, float | None] = {
+                "level": divergence.loss,
+                "best": divergence.best,
+                "deviations": divergence.deviations,
+                "grad_norm_ratio": divergence.grad_norm_ratio,
+            }
+            before = outcome.iteration - divergence.begin - 1 + self._guards.roll_back_iterations
+            action = self._guards.divergence.action
+            verdicts.append(self._judged("divergence", action, divergence.message, outcome, climb, before))
+        return verdicts
+
+    def _find_divergence(
+        self, iteration: int, loss: float | None, norm: float | None, length: int | None, to_sample: int
+    ) -> Divergence | None:
+        """Add an iteration to the trend of the loss. Return the divergence if a new one is found."""
+        if self._trend is None:
             return None
-        usual: dict[str, float | None] = {"usual": spike.usual, "deviations": spike.deviations}
-        action = self._on_spike(spike, outcome.left_out)
-        return None if action is None else self._judged("spike", action, spike.message, outcome, usual)
+        stage = bisect_right(self._mixture_changes, to_sample - 1)
+        return self._trend.seen(iteration, loss, norm, length=length or 0, stage=stage)
 
     def _on_spike(self, spike: Spike, left_out: bool) -> Action | None:
         """Return the action for a spike. Return None if the spike was logged before and needs no other action."""
@@ -124,21 +181,27 @@ class AnomalyGuard:
 
     def _judged(
         self,
-        event: Literal["spike", "non_finite"],
+        event: Event,
         action: Action,
         message: str,
         outcome: Outcome,
         measured: dict[str, float | None],
+        before: int | None = None,
     ) -> Verdict:
-        """Build the verdict. The action becomes "stop" if no roll-back is left or too many updates were skipped."""
-        guards, skip = self._guards, range(self._starts[0], outcome.to_sample)
+        """Build the verdict. The action becomes "stop" if no roll-back is left or too many updates were skipped.
+
+        A roll-back also skips the samples of `before` earlier iterations (None: `roll_back_iterations`).
+        """
+        guards = self._guards
+        first = -1 - min(guards.roll_back_iterations if before is None else before, len(self._starts) - 1)
+        skip = range(self._starts[first], outcome.to_sample)
         if action == "roll_back" and self._roll_backs >= guards.max_roll_backs:
             action = "stop"
             message += (
                 f"; the training stops, because guards have already rolled back {self._roll_backs} times "
                 f"(training.guards.max_roll_backs = {guards.max_roll_backs})"
             )
-        elif self._in_a_row > guards.max_skipped_updates:
+        elif self._in_a_row > guards.max_skipped_updates and event != "divergence":
             action = "stop"
             message += (
                 f"; the training stops, because {self._in_a_row} updates in a row were skipped "
@@ -148,6 +211,8 @@ class AnomalyGuard:
             message += f"; the training rolls back and skips samples {skip.start} to {skip.stop - 1}"
         elif action == "skip":
             message += "; the update is skipped"
+        elif action == "stop" and event == "divergence":
+            message += "; the training stops (training.guards.divergence.action = stop)"
         values = {"loss": _finite(outcome.loss), "grad_norm": _finite(outcome.grad_norm)} | measured
         return Verdict(event, action, message, values, skip)
 

@@ -26,8 +26,9 @@ class Incident(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     iteration: int
-    event: Literal["spike", "non_finite", "drift"]
-    action: Literal["log", "skip", "roll_back", "stop"]
+    event: Literal["spike", "divergence", "non_finite", "drift", "replay"]
+    action: Literal["log", "skip", "roll_back", "restart", "stop"]
+    """`restart`: the segment ends, and the next one resumes from the newest good checkpoint."""
     values: dict[str, float | None] = {}
     """Measured values by name, such as `grad_norm` and `usual`. A value that is not finite is None."""
     from_sample: int | None = None
@@ -35,6 +36,10 @@ class Incident(BaseModel):
     to_sample: int | None = None
     """First sample after the iteration. None if the event does not concern samples."""
     message: str
+    segment: int | None = None
+    """Segment in which the event occurred. None if the event would occur again in another segment."""
+    nodes: dict[str, str] = {}
+    """Node of each rank that a drift concerns, by rank."""
 
 
 def incident_name(iteration: int, time: int = 1) -> str:

@@ -38,8 +38,15 @@ class Trainer:
         return TYPES[self.stage.training.precision]
 
 
-def build_trainer(stage: TrainStage, mesh: Mesh, vocabulary_rows: int) -> Trainer:
-    """Build the network with initial weights, the optimizer and the engine. Collective.
+def build_trainer(stage: TrainStage, mesh: Mesh, vocabulary_rows: int, *, with_initial_weights: bool = True) -> Trainer:
+    """Build the network, the optimizer and the engine. Collective.
+
+    Args:
+        stage: configuration of the training.
+        mesh: mesh of the training's layout.
+        vocabulary_rows: number of embedding rows.
+        with_initial_weights: whether to draw the initial weights. If false, the weights and their fp32 master weights
+            have undefined values, and the caller must load a checkpoint or call `draw_initial_weights`.
 
     Raises:
         ConfigError: training with the configured optimizer is not implemented, or a kernel cannot run on this machine.
@@ -50,7 +57,6 @@ def build_trainer(stage: TrainStage, mesh: Mesh, vocabulary_rows: int) -> Traine
     training = stage.training
     assert mesh.parallel == training.parallel
     network = BloomPipeline(mesh, stage.model, training, vocabulary_rows)
-    initialize(network, mesh, stage.model, vocabulary_rows, stage.seed)
     # Convert the weights first, because the optimizer's groups must hold the converted parameters.
     network.to(TYPES[training.precision])
     groups = parameter_groups(network, training.optimizer, stage.model, vocabulary_rows)
@@ -66,7 +72,16 @@ def build_trainer(stage: TrainStage, mesh: Mesh, vocabulary_rows: int) -> Traine
         # DeepSpeed would raise an error for an overflow at the minimum loss scale. The gate handles the overflow
         # instead, as it handles non-finite gradients in other precisions.
         engine.optimizer.loss_scaler.raise_error_at_min_scale = False
-    return Trainer(engine, network, mesh, stage, vocabulary_rows, UpdateGate(engine))
+    trainer = Trainer(engine, network, mesh, stage, vocabulary_rows, UpdateGate(engine))
+    if with_initial_weights:
+        draw_initial_weights(trainer)
+    return trainer
+
+
+def draw_initial_weights(trainer: Trainer) -> None:
+    """Set the weights and their fp32 master weights to the initial values. The moments of the optimizer must be
+    unused."""
+    initialize(trainer.network, trainer.mesh, trainer.stage.model, trainer.vocabulary_rows, trainer.stage.seed)
 
 
 def _import_muon() -> None:

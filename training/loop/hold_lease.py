@@ -17,7 +17,7 @@ from typing import IO
 
 from bloomery.base import slurm
 from bloomery.base.atomic import explained
-from bloomery.base.errors import BloomeryError
+from bloomery.base.errors import BloomeryError, TryAgainError
 from bloomery.base.progress import say
 from bloomery.contracts.lease import LEASE_NAME, LeaseHolder, parse_holder, render_holder
 
@@ -27,10 +27,13 @@ _JOB_SECONDS = 10.0
 
 
 @contextlib.contextmanager
-def lease(folder: Path) -> Iterator[None]:
+def lease(folder: Path, *, wait: bool = True) -> Iterator[None]:
     """Hold the lease of the training in `folder`.
 
-    Wait while another launcher holds the lease, such as one left over from a killed workflow.
+    With `wait`, wait while another launcher holds the lease, such as one left over from a killed workflow.
+
+    Raises:
+        TryAgainError: another launcher holds the lease, and `wait` is false.
     """
     with explained(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -38,6 +41,12 @@ def lease(folder: Path) -> Iterator[None]:
     try:
         said = 0.0
         while (pause := _pause(handle)) > 0:
+            if not wait:
+                raise TryAgainError(
+                    f"{_holder(handle) or 'another process'} is training this run",
+                    where=str(folder),
+                    expected="no training of this run; stop it, and run the command again when it has ended",
+                )
             if not said or time.monotonic() - said > _SAY_EVERY_SECONDS:
                 said = time.monotonic()
                 holder = _holder(handle)

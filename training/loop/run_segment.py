@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bloomery.checkpoint.drift import DriftError
 from bloomery.config.stages import TrainStage
 from bloomery.contracts.checkpoint import newest_manifest, step_name
 from bloomery.contracts.metrics_record import ValidationRecord
@@ -11,8 +12,16 @@ from bloomery.spec.next_step import PlannedStep, next_step
 from bloomery.spec.position import Position
 from bloomery.spec.save_points import is_due
 from training.checkpoint.collective_calls import from_rank_0
+from training.checkpoint.damaged_state import DamagedStateError
 from training.loop.control import Order
-from training.loop.finish_step import finish_step, guard_replicas, record_changes, record_energy
+from training.loop.finish_step import (
+    drift_error,
+    finish_step,
+    guard_replay,
+    record_changes,
+    record_energy,
+    report_damaged_state,
+)
 from training.loop.train_step import train_step
 from training.loop.training_state import TrainingState, open_training
 from training.loop.validate import validate
@@ -34,6 +43,8 @@ def run_segment(stage: TrainStage, mesh: Mesh, paths: RunPaths, number: int, end
     Raises:
         CheckFailedError: a guard ended the training, every checkpoint is damaged, or DeepSpeed built an engine that
             differs from the configuration.
+        DamagedStateError: the state in memory is damaged, so it was not saved. The next segment resumes from the newest
+            good checkpoint.
         ConfigError: the training cannot load the checkpoint or run on this machine as configured.
         InputError: the index is missing or damaged.
     """
@@ -45,7 +56,24 @@ def run_segment(stage: TrainStage, mesh: Mesh, paths: RunPaths, number: int, end
 
 
 def train(run: TrainingState) -> Segment:
-    """Train until the segment ends, save a checkpoint, and return the segment. Collective."""
+    """Train until the segment ends, save a checkpoint, and return the segment. Collective.
+
+    Raises:
+        CheckFailedError: a guard ended the training.
+        DamagedStateError: the state in memory is damaged. An incident and an event are recorded.
+    """
+    try:
+        try:
+            return _train(run)
+        except DriftError as error:
+            raise drift_error(run, error) from error
+    except DamagedStateError as error:
+        report_damaged_state(run, error)
+        raise
+
+
+def _train(run: TrainingState) -> Segment:
+    """Do the work of `train`."""
     parallel, iteration = run.trainer.mesh.parallel, run.position.iteration
     total, world = run.total_iterations, parallel.world_size
     begins = f"resuming after iteration {iteration} of {total}" if iteration else f"starting, {total} iterations"
@@ -74,10 +102,10 @@ def _iterate(run: TrainingState) -> Order:
     """Train until an order ends the segment or the training is done. Return the last order. Collective."""
     training = run.trainer.stage.training
     order = run.poll().order
-    every = training.guards.replicas_every_iterations
-    if every is not None:
-        # Also compare the replicas of a checkpoint that was just loaded.
-        guard_replicas(run)
+    every, replay_every = training.guards.replicas_every_iterations, training.guards.replay_every_iterations
+    if not run.position.iteration:
+        # The state of a checkpoint was compared when it was loaded.
+        run.check_replicas()
     # An order may have interrupted this validation at the end of the previous segment.
     if order is not Order.STOP and _validation_is_due(run):
         order = max(order, _validate(run))
@@ -98,7 +126,9 @@ def _iterate(run: TrainingState) -> Order:
             return order
         iteration = run.position.iteration
         if every is not None and iteration % every == 0:
-            guard_replicas(run)
+            run.check_replicas()
+        if replay_every is not None and iteration % replay_every == 0:
+            guard_replay(run, planned)
         if _validation_is_due(run) and not order.ends:
             # max() keeps a save request that arrived before the validation.
             order = max(order, _validate(run))

@@ -69,6 +69,7 @@ def train_step(run: TrainingState, planned: PlannedStep) -> TrainedStep:
         grad_norm=gate.norm,
         left_out=gate.left_out,
         overflowed=gate.overflowed,
+        sequence_length=planned.sequence_length if trainer.stage.training.curriculum is not None else None,
     )
     run.position = Position(
         iteration=outcome.iteration,
@@ -103,7 +104,7 @@ def record_of(run: TrainingState, done: TrainedStep, poll: Poll) -> MetricsRecor
         samples_per_second=size / seconds,
         total_iterations=run.total_iterations,
         mfu=model_tflops / peak if peak else None,
-        sequence_length=length if stage.training.curriculum is not None else None,
+        sequence_length=outcome.sequence_length,
         skipped_samples=run.position.skipped_samples,
         update_skipped=outcome.left_out,
         skipped_updates=run.position.skipped_updates,
@@ -115,4 +116,5 @@ def record_of(run: TrainingState, done: TrainedStep, poll: Poll) -> MetricsRecor
         slowest_rank=slowest,
         slowest_seconds=slowest_seconds,
         memory_bytes=poll.memory_bytes,
+        save_seconds=run.take_save_seconds(),
     )

@@ -5,23 +5,30 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from bloomery.base.times import utc_now
+from bloomery.base.units import format_seconds
 from bloomery.checkpoint.embedding_rows import embedding_rows
 from bloomery.config.stages import TrainStage
 from bloomery.contracts.checkpoint import newest_manifest, step_name
-from bloomery.contracts.index import IndexManifest, array_entries, read_index_manifest, verify_array
-from bloomery.contracts.metrics_record import MetricsRecord, Stamp, ValidationRecord, read_tail
+from bloomery.contracts.index import array_entries, verify_array
+from bloomery.contracts.index_manifest import IndexManifest, read_index_manifest
+from bloomery.contracts.metrics_record import MetricsRecord, Stamp, ValidationRecord
 from bloomery.contracts.paths import RunPaths
+from bloomery.contracts.read_metrics import newest_records
+from bloomery.contracts.resume_policy import identity
 from bloomery.contracts.sample_reader import SampleReader
 from bloomery.detect.slow_rank import SlowRankDetector
-from bloomery.spec.position import Position
+from bloomery.spec.position import START, Position
 from bloomery.spec.trajectory import trajectory
 from training.checkpoint.checkpoint_manager import CheckpointManager
 from training.checkpoint.collective_calls import from_rank_0
+from training.checkpoint.randomness import random_states
 from training.checkpoint.reference_logits import reference_tokens
-from training.guards.anomaly_guard import AnomalyGuard
-from training.loop.build_engine import Trainer, build_trainer
+from training.guards.anomaly_guard import AnomalyGuard, past_iterations
+from training.guards.replicas import check_replicas
+from training.loop.build_engine import Trainer, build_trainer, draw_initial_weights
 from training.loop.compute_timer import ComputeTimer
 from training.loop.control import NO_ENERGY, ControlPlane, Order, Poll, Report
 from training.loop.energy import EnergyMeter
@@ -29,11 +36,7 @@ from training.loop.metrics_writer import MetricsWriter
 from training.loop.peak_memory import peak_memory_bytes
 from training.loop.segment_deadline import SegmentDeadline
 from training.parallel.mesh import Mesh
-from training.resume.policy import identity
 from training.resume.roll_back import roll_backs
-
-_RECORD_BYTES = 2048
-"""Upper bound for the length of a line in metrics.jsonl."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,18 @@ class TrainingHistory:
     """Last iteration after which a validation was completed. 0 if no validation was completed."""
     roll_backs: int
     """Number of roll-backs by guards."""
+
+
+@dataclass(frozen=True)
+class BackgroundSave:
+    """A save that is in progress while training continues."""
+
+    name: str
+    """Name of the checkpoint."""
+    started: float
+    """`time.perf_counter()` at the start of the save."""
+    waited_seconds: float
+    """Seconds that the training waited while the state was copied."""
 
 
 @dataclass
@@ -79,8 +94,10 @@ class TrainingState:
     if there are no such buffers."""
     saved: tuple[Position, str] | None = None
     """Position and name of the checkpoint that was saved or loaded last. None if there is no checkpoint."""
-    pending: float | None = None
-    """`time.perf_counter()` at the start of the background save in progress. None if no such save is in progress."""
+    pending: BackgroundSave | None = None
+    """The background save in progress. None if no such save is in progress."""
+    save_seconds: float = 0.0
+    """Seconds that the training has waited for saves since the last record of an iteration."""
 
     def __post_init__(self) -> None:
         self.first_iteration = self.position.iteration + 1
@@ -115,27 +132,53 @@ class TrainingState:
     def save(self, *, wait: bool = True) -> str:
         """Save a checkpoint at the current position and return the name of its folder. Collective.
 
-        With `wait`, the checkpoint is sealed on return. Otherwise, it is written while training continues.
+        With `wait`, the checkpoint is sealed on return. Otherwise, it is written while training continues. All replicas
+        are compared first, so the state of a checkpoint has equal copies.
+
+        Raises:
+            DriftError: replicas differ, so the state must not be saved.
+            ResourceError: the disk has too little space, or a rank could not write.
         """
-        if wait:
+        is_saved = self.saved is not None and self.saved[0] == self.position
+        if wait or not is_saved:
             self.finish_save()
-        if self.saved is not None and self.saved[0] == self.position:
+        if self.saved is not None and is_saved:
             return self.saved[1]
+        self.check_replicas()
         started = time.perf_counter()
         name = self.checkpoints.save(self.position, wait=wait)
-        self.deadline.note_save(time.perf_counter() - started)
-        self.pending, self.saved = None if wait else started, (self.position, name)
-        self.note(f"saved checkpoint {name}" if wait else f"checkpoint {name} is being written")
+        seconds = time.perf_counter() - started
+        self.deadline.note_save(seconds)
+        self.save_seconds += seconds
+        self.pending, self.saved = None if wait else BackgroundSave(name, started, seconds), (self.position, name)
+        said = f"saved checkpoint {name}" if wait else f"checkpoint {name} is being written"
+        self.note(f"{said}; training waited {format_seconds(seconds)}")
         return name
+
+    def check_replicas(self) -> None:
+        """Compare all replicas of the state in memory. Collective. Raises DriftError if replicas differ."""
+        check_replicas(self.trainer, random_states(self.trainer.mesh.device), self.position.iteration)
 
     def finish_save(self) -> None:
         """Wait for the background save in progress, if any, and seal its checkpoint. Collective."""
         if self.pending is not None:
+            started, save = time.perf_counter(), self.pending
             self.checkpoints.finish()
+            ended = time.perf_counter()
             # Count the whole duration, although training continued meanwhile: a segment waits for its last save.
-            self.deadline.note_save(time.perf_counter() - self.pending)
+            self.deadline.note_save(ended - save.started)
+            self.save_seconds += ended - started
             self.pending = None
-            self.note("the checkpoint is written")
+            waited = format_seconds(save.waited_seconds + ended - started)
+            self.note(
+                f"checkpoint {save.name} is written after {format_seconds(ended - save.started)}; training waited "
+                f"{waited}"
+            )
+
+    def take_save_seconds(self) -> float | None:
+        """Return the seconds that the training waited for saves since the last call, or None if there was no save."""
+        seconds, self.save_seconds = self.save_seconds, 0.0
+        return seconds or None
 
     def note(self, text: str) -> None:
         """Write a message to the log. Only rank 0 writes."""
@@ -155,6 +198,8 @@ def open_training(
 ) -> TrainingState:
     """Build the training for segment `number` and load the newest good checkpoint. Collective.
 
+    Initial weights are drawn only if there is no checkpoint to load.
+
     `end` is the time at which the scheduler ends the job, in seconds of the Unix epoch. The segment saves and ends
     before that time.
 
@@ -172,11 +217,14 @@ def open_training(
     # A resumed training keeps the checkpoint's number of embedding rows on every layout.
     newest = from_rank_0(lambda: newest_manifest(paths.checkpoints))
     rows = embedding_rows(newest, index.vocabulary_size, stage.model, training.parallel.tensor)
-    trainer = build_trainer(stage, mesh, rows)
+    trainer = build_trainer(stage, mesh, rows, with_initial_weights=False)
     own = identity(stage, index)
     tokens = reference_tokens(reader, index.sequence_length)
     checkpoints = CheckpointManager(trainer, paths.checkpoints, own, index, tokens)
-    position = checkpoints.load()
+    position = checkpoints.load(lambda iteration: check_replicas(trainer, random_states(mesh.device), iteration))
+    if position == START:
+        # A checkpoint of this training exists after any iteration, so no checkpoint was loaded.
+        draw_initial_weights(trainer)
     past = _past(stage, paths, position)
     state = TrainingState(
         trainer=trainer,
@@ -188,7 +236,13 @@ def open_training(
         position=position,
         total_iterations=trajectory(stage.model, training, position).iterations,
         checkpoints=checkpoints,
-        anomalies=AnomalyGuard(training.guards, past.records, past.roll_backs, training.loss_scale.minimum),
+        anomalies=AnomalyGuard(
+            training.guards,
+            past.records,
+            past.roll_backs,
+            training.loss_scale.minimum,
+            [entry.from_sample for entry in index.stages[1:]],
+        ),
         deadline=deadline,
         control=control,
         compute_timer=ComputeTimer(trainer.engine, mesh.device),
@@ -214,22 +268,34 @@ def _past(stage: TrainStage, paths: RunPaths, position: Position) -> TrainingHis
     """Read the history of the training on rank 0 and send it to every rank, so that all ranks use the same history."""
 
     def read() -> TrainingHistory:
-        guards = stage.training.guards
-        wanted = guards.roll_back_iterations + guards.max_skipped_updates + 2
-        if guards.spike is not None:
-            # The spike detector skips non-finite values, so its window may cover more iterations than its length.
-            wanted = max(wanted, 2 * guards.spike.window_iterations)
-        # The file may end with records from after the checkpoint, whose iterations are repeated now. So read more.
-        lines = read_tail(paths.logs / "metrics.jsonl", limit=_RECORD_BYTES * 4 * (wanted + 64))
-        steps = {r.iteration: r for r in lines if isinstance(r, MetricsRecord) and r.iteration <= position.iteration}
-        validated = [r.iteration for r in lines if isinstance(r, ValidationRecord)]
-        return TrainingHistory(
-            records=[steps[iteration] for iteration in sorted(steps)][-wanted:],
-            validated=max((i for i in validated if i <= position.iteration), default=0),
-            roll_backs=roll_backs(paths),
+        steps, validated = _past_records(
+            paths.logs / "metrics.jsonl", position.iteration, past_iterations(stage.training.guards)
         )
+        return TrainingHistory(records=steps, validated=validated, roll_backs=roll_backs(paths))
 
     return from_rank_0(read)
+
+
+def _past_records(path: Path, last: int, count: int) -> tuple[list[MetricsRecord], int]:
+    """Return the records of the `count` iterations up to iteration `last`, in order, and the last validated iteration.
+
+    The file may contain several attempts: after a crash or a roll-back, iterations are repeated. The newest record of
+    an iteration counts. The file is read from its end only as far as necessary.
+    """
+    steps: dict[int, MetricsRecord] = {}
+    validated = 0
+    for record in newest_records(path):
+        if record.iteration > last:
+            # The training repeats this iteration.
+            continue
+        if isinstance(record, ValidationRecord):
+            validated = max(validated, record.iteration)
+        elif isinstance(record, MetricsRecord):
+            steps.setdefault(record.iteration, record)
+            # An attempt has successive iterations, so all later iterations have been read already.
+            if record.iteration <= last - count + 1:
+                break
+    return [steps[iteration] for iteration in sorted(steps)], validated
 
 
 def _local_rank() -> int:

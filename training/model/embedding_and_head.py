@@ -57,7 +57,9 @@ class LearnedPositions(nn.Embedding):
     """Layer that adds a learned position embedding."""
 
     def __init__(self, mesh: Mesh, model: ModelConfig) -> None:
-        super().__init__(model.sequence_length, model.hidden_size)
+        # Without `_weight`, torch would draw values that `training.model.initialize` or a checkpoint overwrites.
+        weight = torch.empty(model.sequence_length, model.hidden_size)
+        super().__init__(model.sequence_length, model.hidden_size, _weight=weight)
         self.mesh = mesh
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:

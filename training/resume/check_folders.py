@@ -18,7 +18,7 @@ def check_folders(paths: RunPaths) -> None:
         InputError: a file has the name of a folder, or a folder has the name of a file.
     """
     folders = (
-        *(paths.checkpoints, paths.control, paths.incidents, paths.rolled_back),
+        *(paths.checkpoints, paths.control, paths.incidents, paths.rolled_back, paths.before_repair),
         *(paths.segments, paths.segments / "history"),
         *(paths.logs, paths.logs / "ranks", paths.logs / "tensorboard"),
     )

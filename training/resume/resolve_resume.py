@@ -11,13 +11,16 @@ from bloomery.base.errors import CheckFailedError
 from bloomery.base.progress import say
 from bloomery.config.stages import TrainStage
 from bloomery.contracts.checkpoint import CheckpointManifest, newest_manifest, step_name
-from bloomery.contracts.index import IndexManifest, read_index_manifest
+from bloomery.contracts.index_manifest import IndexManifest, read_index_manifest
 from bloomery.contracts.paths import RunPaths
+from bloomery.contracts.resume_policy import SKIP, Difference, Policy, continues, differences, identity
 from bloomery.contracts.sample_prefix import how_to_keep, prefix_differences, sample_prefix
 from bloomery.contracts.skips import effective
+from bloomery.spec.batch import samples_to_read
 from bloomery.spec.position import Position
 from bloomery.spec.trajectory import trajectory
-from training.resume.policy import SKIP, Difference, Policy, continues, differences, identity
+from training.resume.complete_repairs import complete_repairs
+from training.resume.explain_refusal import archive_folder, boundary_refusal, never_refusal
 from training.resume.roll_back import complete_roll_backs
 
 
@@ -30,7 +33,7 @@ class ResumePoint:
     index: IndexManifest
     identity: str
     """Digest of the tokenizer and of the values of the keys that may never change
-    (`training.resume.policy.identity`)."""
+    (`bloomery.contracts.resume_policy.identity`)."""
     checkpoint: CheckpointManifest | None
     """Manifest of the newest readable checkpoint, whatever its identity. None if there is no checkpoint."""
 
@@ -62,21 +65,46 @@ class ResumePoint:
 def resolve_resume(configured: TrainStage, paths: RunPaths) -> ResumePoint:
     """Decide what the next segment resumes from.
 
-    An interrupted roll-back is completed first. Every changed key is reported with its policy. If a change requires a
-    restart and `on_change` is `restart`, the old training moves to the archive.
+    An interrupted repair or roll-back is completed first. Every changed key is reported with its policy. If a change
+    requires a restart and `on_change` is `restart`, the old training moves to the archive.
 
     Raises:
         CheckFailedError: the training cannot resume with the changed keys or samples. The error names the changes and
-            states what a resume needs.
+            states what a resume needs. Or the index has samples of another length, or too few samples.
         InputError: the checkpoint is from an incompatible version of Bloomery, or the index is missing.
     """
+    complete_repairs(paths)
     complete_roll_backs(paths)
     index, newest = read_index_manifest(paths.index_manifest), newest_manifest(paths.checkpoints)
+    _refuse_other_index(configured, index, paths)
     stage = effective(configured, paths)
     if newest is not None and not _keeps(newest, stage, index, paths):
         # The run's skipped ranges have moved to the archive too, so use the configured ranges only.
         newest, stage = None, configured
     return ResumePoint(stage, index, identity(stage, index), newest)
+
+
+def _refuse_other_index(stage: TrainStage, index: IndexManifest, paths: RunPaths) -> None:
+    """Raise CheckFailedError if the index was built for another length of samples or of the training.
+
+    In the workflow the index is always built first. A segment that is started by hand could meet an old index.
+    """
+    samples = samples_to_read(stage.training.batch, stage.training.train_samples)
+    if index.sequence_length != stage.model.sequence_length:
+        raise CheckFailedError(
+            f"the index has samples of {index.sequence_length} tokens, but model.sequence_length is "
+            f"{stage.model.sequence_length}",
+            where=str(paths.index_manifest),
+            expected=f"an index of samples of {stage.model.sequence_length} tokens; run the workflow with the target "
+            "index, or set model.sequence_length to the old value",
+        )
+    if index.train_samples < samples:
+        raise CheckFailedError(
+            f"the index has {index.train_samples} training samples, but the training reads {samples}",
+            where=str(paths.index_manifest),
+            expected=f"an index of {samples} samples; run the workflow with the target index, or set "
+            "training.train_samples to the old value",
+        )
 
 
 def _keeps(newest: CheckpointManifest, stage: TrainStage, index: IndexManifest, paths: RunPaths) -> bool:
@@ -93,19 +121,9 @@ def _keeps(newest: CheckpointManifest, stage: TrainStage, index: IndexManifest, 
         _archive(paths, newest, [*never, *boundary], keep if never else None)
         return False
     if never:
-        raise CheckFailedError(
-            f"cannot resume from {step_name(newest.iteration)} with these changes: {'; '.join([*never, *boundary])}",
-            where=str(paths.checkpoints),
-            expected=f"{keep}; or another name of the run, or training.on_change: restart (archives this training and "
-            "starts from the beginning)",
-        )
+        raise never_refusal(paths, newest, found, [*never, *boundary], keep)
     if boundary and on_change == "refuse":
-        raise CheckFailedError(
-            f"configuration keys changed since {step_name(newest.iteration)}: {'; '.join(boundary)}",
-            where=str(paths.checkpoints),
-            expected="training.on_change: continue (resumes with the new values); or the old values, another name of "
-            "the run, or training.on_change: restart (archives this training and starts from the beginning)",
-        )
+        raise boundary_refusal(paths, newest, [change for change in found if change.policy is Policy.BOUNDARY])
     if found:
         say(f"the training resumes from {step_name(newest.iteration)} with these changed configuration keys:")
         for change in found:
@@ -145,19 +163,15 @@ def _archive(paths: RunPaths, newest: CheckpointManifest, changed: list[str], ke
         changed: phrases that describe the changes.
         keep: what would be necessary to resume the old training. None if `on_change: continue` is enough.
     """
-    number, name = 1, f"{newest.identity[:12]}-step{newest.iteration}"
-    archive = paths.train / "archive" / name
-    # Checkpoints are moved last. So an archive with checkpoints is complete, and one without them is an interrupted
-    # archive, which is completed here.
-    while (archive / paths.checkpoints.name).exists():
-        number += 1
-        archive = paths.train / "archive" / f"{name}-{number}"
+    archive = archive_folder(paths, newest)
     archive.mkdir(parents=True, exist_ok=True)
     for place in (
         *(paths.logs, paths.segments / "history", paths.skips, paths.incidents, paths.rolled_back, paths.starts),
+        paths.before_repair,
         paths.checkpoints,
     ):
         if place.exists():
             place.rename(archive / place.name)
     say(f"the training starts from the beginning because of these changes: {'; '.join(changed)}")
     say(f"the old training was moved to {archive}; resuming it would need: {keep or 'training.on_change: continue'}")
+    say("every later change restarts the training again as long as training.on_change is restart")

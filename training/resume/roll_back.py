@@ -1,30 +1,22 @@
 """Roll back to a checkpoint from before a problem, and skip the samples at which the problem occurred.
 
 The skipped range is written first, and later checkpoints are moved away second. So an interrupted roll-back can be
-completed at the next start.
+completed at the next start. A roll-back to a named checkpoint is in `roll_back_to_checkpoint`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
 from dataclasses import dataclass
-from pathlib import Path
 
-from bloomery.base.atomic import explained, fsync_folder, write_text
-from bloomery.base.errors import CheckFailedError, InputError
-from bloomery.base.progress import say
-from bloomery.contracts.checkpoint import (
-    LATEST_NAME,
-    CheckpointManifest,
-    read_checkpoint,
-    step_folders,
-    step_name,
-)
+from bloomery.base.errors import CheckFailedError
+from bloomery.contracts.checkpoint import CheckpointManifest, step_name
 from bloomery.contracts.paths import RunPaths
-from bloomery.contracts.segment import SegmentStatus, read_segment
+from bloomery.contracts.resume_policy import saved_stage
 from bloomery.contracts.skips import Skip, merged, read_skips
 from training.resume.add_skip import add_skip
-from training.resume.policy import saved_stage
+from training.resume.move_checkpoint import move_away, readable_checkpoints, update_latest
+from training.resume.roll_back_to_checkpoint import complete_roll_backs_to_checkpoint, records
 
 
 @dataclass(frozen=True)
@@ -51,7 +43,7 @@ def roll_back(paths: RunPaths, from_sample: int, to_sample: int, reason: str, *,
     Raises:
         CheckFailedError: every checkpoint was saved after the whole range was trained on.
     """
-    checkpoints = list(_readable(paths))
+    checkpoints = list(readable_checkpoints(paths))
     before = [each for each in checkpoints if each.consumed_samples <= from_sample]
     within = [each for each in checkpoints if from_sample < each.consumed_samples < to_sample]
     if checkpoints and not (before or within):
@@ -66,7 +58,7 @@ def roll_back(paths: RunPaths, from_sample: int, to_sample: int, reason: str, *,
         from_sample = within[-1].consumed_samples
     add_skip(paths, from_sample, to_sample, reason, roll_back=True, by_guard=by_guard)
     complete_roll_backs(paths)
-    left = next(_readable(paths), None)
+    left = next(readable_checkpoints(paths), None)
     return RollBack(step_name(left.iteration) if left else None, from_sample, to_sample)
 
 
@@ -76,34 +68,25 @@ def roll_backs(paths: RunPaths) -> int:
 
 
 def complete_roll_backs(paths: RunPaths) -> None:
-    """Move every checkpoint that was trained on the skipped samples of roll-back n to train/rolled-back/<n>."""
+    """Complete every interrupted roll-back.
+
+    Move every checkpoint that was trained on the skipped samples of roll-back n to train/rolled-back/<n>. Roll-backs to
+    a named checkpoint are completed first. They use numbers of their own.
+    """
+    complete_roll_backs_to_checkpoint(paths)
     behind = [skip for skip in read_skips(paths).skips if skip.roll_back]
+    others = records(paths)
+    numbers = itertools.islice((number for number in itertools.count(1) if number not in others), len(behind))
+    numbered = list(zip(numbers, behind, strict=True))
     moved = False
-    for checkpoint in list(_readable(paths)):
-        number = next((n for n, skip in enumerate(behind, start=1) if _trained_on(checkpoint, skip)), None)
-        if number is None:
+    for checkpoint in list(readable_checkpoints(paths)):
+        found = next(((number, skip) for number, skip in numbered if _trained_on(checkpoint, skip)), None)
+        if found is None:
             continue
-        _reopen(paths)
-        name, folder = step_name(checkpoint.iteration), paths.rolled_back / str(number)
-        with explained(folder):
-            folder.mkdir(parents=True, exist_ok=True)
-            (paths.checkpoints / name).rename(_free(folder / name))
-            fsync_folder(paths.checkpoints)
-        say(f"a roll-back moved checkpoint {name} to {folder}; reason: {behind[number - 1].reason}")
+        move_away(paths, step_name(checkpoint.iteration), found[0], found[1].reason)
         moved = True
     if moved:
-        left, latest = next(_readable(paths), None), paths.checkpoints / LATEST_NAME
-        if left is None:
-            latest.unlink(missing_ok=True)
-        else:
-            write_text(latest, step_name(left.iteration) + "\n")
-
-
-def _reopen(paths: RunPaths) -> None:
-    """Remove the files of a finished segment, so that a training that had finished runs its last segment again."""
-    for path in (*paths.segments.glob("[0-9]*.json"), paths.finished):
-        if path.exists() and read_segment(path).status is SegmentStatus.FINISHED:
-            path.unlink()
+        update_latest(paths)
 
 
 def _trained_on(checkpoint: CheckpointManifest, skip: Skip) -> bool:
@@ -114,21 +97,3 @@ def _trained_on(checkpoint: CheckpointManifest, skip: Skip) -> bool:
         each.from_sample <= skip.from_sample and skip.to_sample <= each.to_sample
         for each in merged(saved_stage(checkpoint).training.skip)
     )
-
-
-def _readable(paths: RunPaths) -> Iterator[CheckpointManifest]:
-    """Yield the manifests of the checkpoints, newest first. Checkpoints with a damaged manifest are skipped."""
-    for folder in step_folders(paths.checkpoints):
-        try:
-            yield read_checkpoint(folder)
-        except InputError:
-            continue
-
-
-def _free(path: Path) -> Path:
-    """Return `path`, or `path` with a number appended if it already exists."""
-    number, found = 1, path
-    while found.exists():
-        number += 1
-        found = path.with_name(f"{path.name}-{number}")
-    return found

@@ -1,6 +1,7 @@
 # The plan of the run, which all rules share, and functions that look up a job's wildcards in the plan. The package
 # bloomery/orchestration implements these functions.
 from functools import partial
+from pathlib import Path
 
 from bloomery.orchestration import rule_inputs, slurm_jobs
 from bloomery.orchestration.hide_values import hide_values
@@ -68,6 +69,19 @@ def every_shard(pattern):
 def run_folder(*below):
     """Params function: the folder of the run, or a folder in it, for commands that take a folder."""
     return lambda wildcards: RUN.run.joinpath(*below).as_posix()
+
+
+def page(path, caption, category, title):
+    """Input function of a target: a file for `snakemake --report`. The target does not wait for this file."""
+
+    shown = {"category": category, "labels": {"page": title}}
+    # Snakemake makes captions absolute for declared outputs only.
+    text = workflow.current_basedir.join(caption)
+
+    def existing(wildcards):
+        return report(path, caption=text, **shown) if Path(path).exists() else []
+
+    return existing
 
 
 def files_of_part(wildcards):

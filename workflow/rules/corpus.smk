@@ -184,5 +184,6 @@ rule corpus:
         collect(rules.clean.output, zip, **SHARDS),
         rules.weigh_mixture.output,
         rules.report_corpus.output if PARTS else [],
+        CORPUS_PAGE,
     message:
         "corpus: every output exists"

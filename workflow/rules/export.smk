@@ -1,7 +1,7 @@
 # Export the last checkpoint as a transformers folder. parity.json is written last and compares the exported model's
 # logits with those of the training.
 
-from bloomery.spec.weight_files import MODEL_FILES, weight_files
+from bloomery.spec.weight_files import weight_files
 
 WEIGHTS = weight_files(CONFIG)
 
@@ -10,16 +10,9 @@ rule export_model:
     input:
         config="<run>/config/export.json",
         finished=finished_training,
-        tokenizer="<run>/tokenizer/tokenizer.json",
-    # The outputs name every file that a user of the model needs, so that a deleted file is created again.
+        tokenizer="<run>/results/tokenizer.json",
     output:
-        collect(f"<run>/export/{MODEL}/{{name}}", name=[*MODEL_FILES, WEIGHTS.file]),
-        parity=report(
-            f"<run>/export/{MODEL}/parity.json",
-            caption="../report/parity.rst",
-            category="Model",
-            labels={"page": "Parity with the training's logits"},
-        ),
+        f"<run>/results/export/{MODEL}.json",
     log:
         "<logs>/export_model.log",
     benchmark:
@@ -35,7 +28,7 @@ rule export_model:
     message:
         "export the model {MODEL}"
     shell:
-        "bloomery export model --config {input.config:q} --run {params.run:q} --output {output.parity:q}"
+        "bloomery export model --config {input.config:q} --run {params.run:q} --result {output:q}"
         " --max-shard-size {params.shard:q} > {log:q} 2>&1"
 
 
@@ -43,5 +36,6 @@ rule export:
     input:
         rules.train.input,
         rules.export_model.output,
+        PARITY_PAGE,
     message:
         "export: every output exists"

@@ -4,8 +4,7 @@
 
 rule encode:
     input:
-        tokenizer="<run>/tokenizer/tokenizer.json",
-        roles="<run>/tokenizer/tokenizer_config.json",
+        tokenizer="<run>/results/tokenizer.json",
         # `ancient`: a new report or new limits must not cause the text to be encoded again.
         gate=ancient("<run>/tokenizer/gate.json"),
         clean=shards_of_pair,
@@ -31,11 +30,12 @@ rule encode:
     resources:
         **job(mem_mb=4000, runtime=240),
     params:
+        tokenizer=run_folder("tokenizer"),
         survivors=file_options("survivors"),
     message:
         "encode the texts of {wildcards.source}/{wildcards.part}"
     shell:
-        "bloomery encode {input.clean:q} --tokenizer {input.tokenizer:q} {params.survivors:q} --output {output.idx:q}"
+        "bloomery encode {input.clean:q} --tokenizer {params.tokenizer:q} {params.survivors:q} --output {output.idx:q}"
         " > {log:q} 2>&1"
 
 
@@ -44,8 +44,7 @@ rule adopt_tokens:
     input:
         config="<run>/config/adopt/{source}/{part}.json",
         files=files_of_part,
-        tokenizer="<run>/tokenizer/tokenizer.json",
-        roles="<run>/tokenizer/tokenizer_config.json",
+        tokenizer="<run>/results/tokenizer.json",
     output:
         tokens="<run>/index/tokens/{source}/{part}.bin",
         documents="<run>/index/tokens/{source}/{part}.documents.parquet",
@@ -64,11 +63,12 @@ rule adopt_tokens:
     resources:
         **job(mem_mb=2000, runtime=240),
     params:
+        tokenizer=run_folder("tokenizer"),
         options=adopt_options,
     message:
         "check and link the token files {wildcards.source}/{wildcards.part}"
     shell:
-        "bloomery index adopt {input.files[0]:q} --tokenizer {input.tokenizer:q} {params.options:q}"
+        "bloomery index adopt {input.files[0]:q} --tokenizer {params.tokenizer:q} {params.options:q}"
         " --output {output.idx:q} > {log:q} 2>&1"
 
 
@@ -76,13 +76,12 @@ rule build_index:
     input:
         config="<run>/config/index.json",
         parts="<run>/config/token_files.json",
-        tokenizer="<run>/tokenizer/tokenizer.json",
+        tokenizer="<run>/results/tokenizer.json",
         mixture="<run>/corpus/mixture.json",
         tokens=collect("<run>/index/tokens/{source}/{part}.idx", zip, **ENCODED_PAIRS),
         adopted=collect(rules.adopt_tokens.output.idx, zip, **ADOPTED_PAIRS),
     output:
-        index="<run>/index/index.json",
-        arrays=directory("<run>/index/arrays"),
+        "<run>/results/index.json",
     log:
         "<logs>/build_index.log",
     benchmark:
@@ -93,17 +92,18 @@ rule build_index:
         **job(mem_mb=16000, runtime=240),
     params:
         index=run_folder("index"),
+        tokenizer=run_folder("tokenizer"),
     message:
         "build the index of training samples"
     shell:
         "bloomery index build --config {input.config:q} --index {params.index:q} --parts {input.parts:q}"
-        " --mixture {input.mixture:q} --tokenizer {input.tokenizer:q} --output {output.index:q} > {log:q} 2>&1"
+        " --mixture {input.mixture:q} --tokenizer {params.tokenizer:q} --result {output:q} > {log:q} 2>&1"
 
 
 # Check the index and the digest of every token file before a job requests a GPU. This reads the token files once more.
 rule verify_index:
     input:
-        "<run>/index/index.json",
+        "<run>/results/index.json",
     output:
         "<run>/index/verified.json",
     log:

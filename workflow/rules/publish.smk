@@ -6,10 +6,10 @@
 rule publish_run:
     input:
         config="<run>/config/publish.json",
-        parity=f"<run>/export/{MODEL}/parity.json",
+        model=f"<run>/results/export/{MODEL}.json",
         finished="<run>/train/finished.json",
     output:
-        "<run>/published/publish.json",
+        f"<run>/results/publish/{MODEL}.json",
     log:
         "<logs>/publish_run.log",
     benchmark:
@@ -24,7 +24,7 @@ rule publish_run:
     message:
         "publish the model {MODEL}"
     shell:
-        "bloomery publish run --config {input.config:q} --run {params.run:q} --output {output:q} > {log:q} 2>&1"
+        "bloomery publish run --config {input.config:q} --run {params.run:q} --result {output:q} > {log:q} 2>&1"
 
 
 # This rule makes the last sync of the logs. `bloomery watch` makes the earlier syncs while the workflow runs (see
@@ -39,7 +39,7 @@ rule sync_logs:
             rules.report_training.output,
         ],
     output:
-        "<run>/published/logs.json",
+        "<run>/results/logs.json",
     log:
         "<logs>/sync_logs.log",
     benchmark:
@@ -54,7 +54,7 @@ rule sync_logs:
     message:
         "publish the logs of the training of {MODEL}"
     shell:
-        "bloomery sync --run {params.run:q} --wait-seconds 1800 --output {output:q} > {log:q} 2>&1"
+        "bloomery sync --run {params.run:q} --wait-seconds 1800 --result {output:q} > {log:q} 2>&1"
 
 
 rule publish:

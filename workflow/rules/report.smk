@@ -1,4 +1,30 @@
-# Write HTML pages about the corpus, the tokenizer and the training. `snakemake --report` collects them.
+# Write HTML pages about the corpus, the tokenizer and the training. `snakemake --report` collects them. It can show only
+# inputs and outputs of rules, so the targets have the pages as inputs.
+
+CORPUS_PAGE = page(
+    f"{RUN.report}/corpus.html",
+    "../report/corpus.rst",
+    "Data",
+    "Corpus: what was removed and why",
+)
+TOKENIZER_PAGE = page(
+    f"{RUN.report}/tokenizer.html",
+    "../report/tokenizer.rst",
+    "Data",
+    "Tokenizer: tokens per language",
+)
+TRAINING_PAGE = page(
+    f"{RUN.report}/training.html",
+    "../report/training.rst",
+    "Model",
+    "Training: losses, schedule, speed",
+)
+PARITY_PAGE = page(
+    f"{RUN.export}/{MODEL}/parity.json",
+    "../report/parity.rst",
+    "Model",
+    "Parity with the training's logits",
+)
 
 
 rule report_corpus:
@@ -16,13 +42,7 @@ rule report_corpus:
         clean=every_shard("<run>/corpus/clean/{source}/{part}.parquet"),
         mixture="<run>/corpus/mixture.json",
     output:
-        json="<run>/report/corpus.json",
-        html=report(
-            "<run>/report/corpus.html",
-            caption="../report/corpus.rst",
-            category="Data",
-            labels={"page": "Corpus: what was removed and why"},
-        ),
+        "<run>/results/report/corpus.json",
     log:
         "<logs>/report_corpus.log",
     benchmark:
@@ -37,14 +57,14 @@ rule report_corpus:
         "report on the corpus"
     shell:
         "bloomery report corpus --corpus {params.corpus:q} --parts {input.parts:q} --config {input.config:q}"
-        " --output-json {output.json:q} --output-html {output.html:q} > {log:q} 2>&1"
+        " --result {output:q} > {log:q} 2>&1"
 
 
 # If a reference tokenizer is on a Hub, this job needs the Internet.
 rule report_tokenizer:
     input:
         config="<run>/config/tokenizer_report.json",
-        tokenizer="<run>/tokenizer/tokenizer.json",
+        tokenizer="<run>/results/tokenizer.json",
         parts="<run>/config/parts.json",
         clean=every_shard("<run>/corpus/clean/{source}/{part}.parquet"),
         counts=(
@@ -53,13 +73,7 @@ rule report_tokenizer:
             else every_shard("<run>/tokenizer/counts/{source}/{part}.parquet")
         ),
     output:
-        json="<run>/report/tokenizer.json",
-        html=report(
-            "<run>/report/tokenizer.html",
-            caption="../report/tokenizer.rst",
-            category="Data",
-            labels={"page": "Tokenizer: tokens per language"},
-        ),
+        "<run>/results/report/tokenizer.json",
     log:
         "<logs>/report_tokenizer.log",
     benchmark:
@@ -74,6 +88,7 @@ rule report_tokenizer:
             place=None if PLAN.references_are_local else ONLINE,
         ),
     params:
+        tokenizer=run_folder("tokenizer"),
         corpus=run_folder("corpus"),
         counts=lambda wildcards: (
             [] if EXISTING_TOKENIZER else ["--counts", RUN.tokenizer / "counts"]
@@ -81,21 +96,15 @@ rule report_tokenizer:
     message:
         "report on the tokenizer"
     shell:
-        "bloomery tokenizer report --tokenizer {input.tokenizer:q} --config {input.config:q} --corpus {params.corpus:q}"
-        " --parts {input.parts:q} {params.counts:q} --output-json {output.json:q} --output-html {output.html:q}"
-        " > {log:q} 2>&1"
+        "bloomery tokenizer report --tokenizer {params.tokenizer:q} --config {input.config:q} --corpus {params.corpus:q}"
+        " --parts {input.parts:q} {params.counts:q} --result {output:q} > {log:q} 2>&1"
 
 
 rule report_training:
     input:
         "<run>/train/finished.json",
     output:
-        report(
-            "<run>/report/training.html",
-            caption="../report/training.rst",
-            category="Model",
-            labels={"page": "Training: losses, schedule, speed"},
-        ),
+        "<run>/results/report/training.json",
     log:
         "<logs>/report_training.log",
     benchmark:
@@ -109,4 +118,4 @@ rule report_training:
     message:
         "report on the training"
     shell:
-        "bloomery monitor plots --run {params.run:q} --output-html {output:q} > {log:q} 2>&1"
+        "bloomery monitor plots --run {params.run:q} --result {output:q} > {log:q} 2>&1"

@@ -33,9 +33,7 @@ rule train_tokenizer:
         counts=every_shard("<run>/tokenizer/counts/{source}/{part}.parquet"),
         mixture="<run>/corpus/mixture.json",
     output:
-        tokenizer="<run>/tokenizer/tokenizer.json",
-        config="<run>/tokenizer/tokenizer_config.json",
-        special="<run>/tokenizer/special_tokens_map.json",
+        "<run>/results/tokenizer.json",
     log:
         "<logs>/train_tokenizer.log",
     benchmark:
@@ -46,12 +44,11 @@ rule train_tokenizer:
         **job(mem_mb=16000, runtime=720),
     params:
         counts=run_folder("tokenizer", "counts"),
-        folder=run_folder("tokenizer"),
     message:
         "train the tokenizer"
     shell:
         "bloomery tokenizer train --config {input.config:q} --counts {params.counts:q} --parts {input.parts:q}"
-        " --weights {input.mixture:q} --output {params.folder:q} > {log:q} 2>&1"
+        " --weights {input.mixture:q} --result {output:q} > {log:q} 2>&1"
 
 
 # This rule replaces counting and training. It runs on the machine of the workflow, unless the site's file has a section
@@ -61,10 +58,7 @@ rule import_tokenizer:
         config="<run>/config/tokenizer.json",
         files=PLAN.tokenizer_files,
     output:
-        tokenizer="<run>/tokenizer/tokenizer.json",
-        config="<run>/tokenizer/tokenizer_config.json",
-        special="<run>/tokenizer/special_tokens_map.json",
-        origin="<run>/tokenizer/origin.json",
+        "<run>/results/tokenizer.json",
     log:
         "<logs>/import_tokenizer.log",
     benchmark:
@@ -74,12 +68,10 @@ rule import_tokenizer:
         "../envs/bloomery.yaml"
     resources:
         **job(mem_mb=4000, runtime=60, place=ONLINE),
-    params:
-        folder=run_folder("tokenizer"),
     message:
         "import the tokenizer"
     shell:
-        "bloomery tokenizer import --config {input.config:q} --output {params.folder:q} > {log:q} 2>&1"
+        "bloomery tokenizer import --config {input.config:q} --result {output:q} > {log:q} 2>&1"
 
 
 if EXISTING_TOKENIZER:
@@ -96,7 +88,7 @@ else:
 rule check_tokenizer:
     input:
         config="<run>/config/tokenizer_report.json",
-        report="<run>/report/tokenizer.json" if GATE else [],
+        report="<run>/results/report/tokenizer.json" if GATE else [],
     output:
         # `update` keeps the previous verdict if the check fails. If the file were removed, all text would be encoded
         # again after a later check passes.
@@ -110,7 +102,7 @@ rule check_tokenizer:
     conda:
         "../envs/bloomery.yaml"
     params:
-        report=lambda wildcards, input: ["--report", input.report] if GATE else [],
+        report=["--report", RUN.report / "tokenizer.json"] if GATE else [],
     message:
         "check the tokenizer against its limits"
     shell:
@@ -133,5 +125,6 @@ rule tokenizer:
         ),
         rules.report_tokenizer.output if PARTS else [],
         rules.check_tokenizer.output,
+        TOKENIZER_PAGE,
     message:
         "tokenizer: every output exists"

@@ -6,9 +6,9 @@
 checkpoint train_segment:
     input:
         config="<run>/config/train.json",
-        index="<run>/index/index.json",
+        index="<run>/results/index.json",
         verified="<run>/index/verified.json",
-        tokenizer="<run>/tokenizer/tokenizer.json",
+        tokenizer="<run>/results/tokenizer.json",
         previous=previous_segment,
     output:
         "<run>/train/segments/{n}.json",
@@ -61,5 +61,6 @@ rule train:
         segments_to_the_end,
         rules.finish_training.output,
         rules.report_training.output,
+        TRAINING_PAGE,
     message:
         "train: every output exists"

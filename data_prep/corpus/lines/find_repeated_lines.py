@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from bloomery.base.atomic import read_json
 from bloomery.base.digest import digest_json
 from bloomery.base.progress import Progress
 from bloomery.config.stages import RepeatedLinesStage
+from bloomery.contracts.safe_path import read_part_names
 from data_prep.corpus.lines.count_lines import LINES_SCHEMA, Hashes, slots_of
 from data_prep.corpus.partitioned_tables import count_records, read_runs
 from data_prep.formats.shard import TableWriter, read_manifest, read_span
@@ -47,7 +47,7 @@ def find_repeated_lines(
         InputError: a table of lines is missing or damaged.
     """
     tables: dict[str, list[Path]] = {}
-    for part in sorted(read_json(parts)):
+    for part in sorted(read_part_names(parts)):
         tables.setdefault(part.split("/")[0], []).append(lines_path(corpus, part))
     spans: dict[str, list[int]] = {}
     with (

@@ -58,6 +58,12 @@ class PieceStream(io.RawIOBase):
         """Number of decompressed bytes up to the end of the piece; None until the stream has reached this end."""
         self.lines = 0
         """Number of line ends that `skip_to_piece` skipped."""
+        self.damage: DamageError | None = None
+        """Damage at which the stream ended; None if there was none so far.
+
+        The stream ends there like at the end of a file. A reader that collects several blocks therefore gets all bytes
+        before the damage, which an exception would make it lose.
+        """
 
     def readable(self) -> bool:
         """Return True, because the stream can be read."""
@@ -69,9 +75,9 @@ class PieceStream(io.RawIOBase):
         super().close()
 
     def readinto(self, buffer: Any) -> int:
-        """Fill `buffer` with the next bytes and return their number, which is 0 at the end of the file.
+        """Fill `buffer` with the next bytes and return their number, which is 0 at the end of the file and at damage.
 
-        Raises DamageError for damaged data, and InputError if the operating system cannot read the file.
+        Raises InputError if the operating system cannot read the file.
         """
         if not self._ready and not self._advance():
             return 0
@@ -95,16 +101,20 @@ class PieceStream(io.RawIOBase):
         """Return whether the byte at `position` belongs to this piece. The byte must have been read already."""
         return self.begins is not None and position >= self.begins and (self.ends is None or position < self.ends)
 
-    def owns_damage(self, damage: DamageError) -> bool:
-        """Return whether this piece has to report the damage. Exactly one piece of the file reports it."""
-        return self._start <= min(damage.offset, self._size - 1) < self._end
+    def owned_damage(self) -> DamageError | None:
+        """Return the damage if this piece has to report it. Exactly one piece of the file reports it."""
+        if self.damage is None or not self._start <= min(self.damage.offset, self._size - 1) < self._end:
+            return None
+        return self.damage
 
     def _advance(self) -> bool:
-        """Go to the next block. Return False at the end of the file."""
+        """Go to the next block. Return False at the end of the file and at damage."""
         try:
             offset, self._block = next(self._blocks, (-1, b""))
         except OSError as error:
             raise _unreadable(self._path, error) from error
+        except DamageError as damage:
+            self.damage, (offset, self._block) = damage, (-1, b"")
         self._ready = memoryview(self._block)
         if offset < 0:
             return False

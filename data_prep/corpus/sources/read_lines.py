@@ -12,7 +12,7 @@ from typing import BinaryIO
 
 from bloomery.config.part_input import FilePiece
 from data_prep.corpus.rows import BadRow, excerpt_of, name_of
-from data_prep.corpus.sources.file_piece import BLOCK_BYTES, DamageError, PieceStream
+from data_prep.corpus.sources.file_piece import BLOCK_BYTES, PieceStream
 
 
 def read_lines(path: str, limit: int, piece: FilePiece | None = None) -> Iterator[tuple[int, bytes] | BadRow]:
@@ -26,35 +26,41 @@ def read_lines(path: str, limit: int, piece: FilePiece | None = None) -> Iterato
     """
     name, number = name_of(path), 0
     stream = PieceStream(path, piece)
-    try:
-        with io.BufferedReader(stream, BLOCK_BYTES) as reader:
-            is_open = stream.skip_to_piece()
-            number, position = stream.lines, stream.begins or 0
-            if is_open:
-                position += _skip_line(reader)
-                number += 1
-            while line := reader.readline(limit + 2):
-                if not stream.owns(position):
-                    return
-                body = line.rstrip(b"\r\n")
-                whole = line.endswith(b"\n") or len(line) < limit + 2
-                size = len(line) if whole else len(line) + _skip_line(reader)
-                position += size
-                number += 1
-                if len(body) > limit or not whole:
-                    yield BadRow(
-                        name,
-                        number,
-                        "too long",
-                        f"the line has {size} bytes, the limit is {limit} bytes",
-                        excerpt_of(line),
-                    )
-                    continue
-                if number == 1:
-                    body = body.removeprefix(b"\xef\xbb\xbf")
-                yield number, body
-    except DamageError as damage:
-        if stream.owns_damage(damage):
+    with io.BufferedReader(stream, BLOCK_BYTES) as reader:
+        is_open = stream.skip_to_piece()
+        number, position = stream.lines, stream.begins or 0
+        if is_open:
+            skipped, ended = _skip_line(reader)
+            position += skipped
+            number += ended or stream.damage is None
+        while line := reader.readline(limit + 2):
+            if not stream.owns(position):
+                return
+            body = line.rstrip(b"\r\n")
+            ended = line.endswith(b"\n")
+            whole = ended or len(line) < limit + 2
+            size = len(line)
+            if not whole:
+                skipped, ended = _skip_line(reader)
+                size += skipped
+            if stream.damage is not None and not ended:
+                break  # the rest of this line is lost
+            position += size
+            number += 1
+            if len(body) > limit or not whole:
+                yield BadRow(
+                    name,
+                    number,
+                    "too long",
+                    f"the line has {size} bytes, the limit is {limit} bytes",
+                    excerpt_of(line),
+                )
+                continue
+            if number == 1:
+                body = body.removeprefix(b"\xef\xbb\xbf")
+            yield number, body
+    if stream.damage is not None:
+        if (damage := stream.owned_damage()) is not None:
             line_number = max(number, stream.lines) + 1
             yield BadRow(name, line_number, "damaged file", f"{damage}; only the lines before the damage are used")
         return
@@ -62,14 +68,14 @@ def read_lines(path: str, limit: int, piece: FilePiece | None = None) -> Iterato
         yield BadRow(name, None, "empty file")
 
 
-def _skip_line(stream: BinaryIO) -> int:
-    """Skip to the end of the line and return the number of skipped bytes."""
+def _skip_line(stream: BinaryIO) -> tuple[int, bool]:
+    """Skip to the end of the line; return the number of skipped bytes, and whether the line has an end."""
     skipped = 0
     while block := stream.readline(BLOCK_BYTES):
         skipped += len(block)
         if block.endswith(b"\n"):
-            break
-    return skipped
+            return skipped, True
+    return skipped, False
 
 
 def decode_line(data: bytes, file: str, line: int) -> str | BadRow:

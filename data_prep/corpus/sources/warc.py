@@ -19,7 +19,7 @@ from bloomery.base.progress import say
 from bloomery.config.part_input import FilePiece
 from bloomery.config.sources import WarcSource
 from data_prep.corpus.rows import BadRow, Fields, Item, excerpt_of, name_of, row_from_fields
-from data_prep.corpus.sources.file_piece import BLOCK_BYTES, DamageError, PieceStream
+from data_prep.corpus.sources.file_piece import BLOCK_BYTES, PieceStream
 
 _HTML = ("text/html", "application/xhtml+xml")
 _CHARSET = re.compile(r"""charset\s*=\s*["']?\s*([A-Za-z0-9_.:-]+)""", re.IGNORECASE)
@@ -68,31 +68,53 @@ def _read_file(path: str, fields: Fields, piece: FilePiece | None, passed: Count
 
     name, number = name_of(path), 0
     stream = PieceStream(path, piece)
-    try:
-        with io.BufferedReader(stream, BLOCK_BYTES) as reader:
-            # warcio gets decompressed bytes, because it would only print a warning about damaged compressed data.
-            records = WARCIterator(reader, no_record_parse=True)
+    bad_header = incomplete = False
+    with io.BufferedReader(stream, BLOCK_BYTES) as reader:
+        # warcio gets decompressed bytes, because it would only print a warning about damaged compressed data.
+        records = WARCIterator(reader, no_record_parse=True)
+        try:
             for record in records:
                 number += 1
                 if not stream.owns(records.offset):
                     if stream.ends is not None and records.offset >= stream.ends:
                         return
                     continue
-                try:
-                    yield _document(record, fields, name, number)
-                except _PassedOverError as why:
-                    passed[str(why)] += 1
-    except DamageError as damage:
-        if stream.owns_damage(damage):
-            yield BadRow(name, number + 1, "damaged file", f"{damage}; only the records before the damage are used")
+                item = _document_or_none(record, fields, name, number, passed)
+                # Damage of the file cuts only its last record.
+                incomplete = stream.damage is not None and _is_incomplete(record)
+                if item is not None and not incomplete:
+                    yield item
+        except (ArchiveLoadFailed, StatusAndHeadersParserException):
+            bad_header = True
+    line = number if incomplete else number + 1
+    used = "only the records before the damage are used"
+    if stream.damage is not None:
+        if (damage := stream.owned_damage()) is not None:
+            yield BadRow(name, line, "damaged file", f"{damage}; {used}")
         return
-    except (ArchiveLoadFailed, StatusAndHeadersParserException):
+    if bad_header:
         if stream.owns(records.offset):
-            said = "the header of a record is damaged"
-            yield BadRow(name, number + 1, "damaged file", f"{said}; only the records before the damage are used")
+            yield BadRow(name, line, "damaged file", f"the header of a record is damaged; {used}")
         return
     if number == 0 and (piece is None or piece.number == 0):
         yield BadRow(name, None, "empty file")
+
+
+def _document_or_none(record: Any, fields: Fields, name: str, number: int, passed: Counter[str]) -> Item | None:
+    """Return the row of a record. If the record is not a document, count it in `passed` and return None."""
+    try:
+        return _document(record, fields, name, number)
+    except _PassedOverError as why:
+        passed[str(why)] += 1
+        return None
+
+
+def _is_incomplete(record: Any) -> bool:
+    """Return whether the file ends inside the record. The content of the record is read to its end."""
+    while record.raw_stream.read(BLOCK_BYTES):
+        pass
+    no_length = record.rec_headers.get_header("Content-Length") is None
+    return no_length or getattr(record.raw_stream, "limit", 0) > 0
 
 
 def _document(record: Any, fields: Fields, name: str, number: int) -> Item:

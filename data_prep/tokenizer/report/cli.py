@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from bloomery.config.tokenizer_report import TokenizerReportConfig
 
 
+PAGE = "tokenizer.html"
+
+
 def report(
     tokenizer: Annotated[
         Path, typer.Option(help="Tokenizer to report on: a tokenizer.json file, or the folder that holds it.")
@@ -23,8 +26,16 @@ def report(
             "The option can be repeated."
         ),
     ],
-    output_json: Annotated[Path, typer.Option(help="JSON file to write the report to.")],
-    output_html: Annotated[Path, typer.Option(help="HTML file to write the report to, for reading in a browser.")],
+    output: Annotated[
+        Path | None, typer.Option(help="Folder to write the report to: tokenizer.json and tokenizer.html.")
+    ] = None,
+    result: Annotated[
+        Path | None,
+        typer.Option(
+            help="Record of the run's report to write (runs/<name>/results/report/tokenizer.json), instead of "
+            "--output. The previous report is replaced when the new one is complete."
+        ),
+    ] = None,
     parts: Annotated[
         Path | None,
         typer.Option(
@@ -60,8 +71,12 @@ def report(
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON instead of a table.")] = False,
 ) -> None:
     """Write a report on a tokenizer (languages, references, vocabulary) and print a table of the languages."""
-    from bloomery.base.atomic import dump_json, explained, read_json, write_json, write_text
+    from bloomery.base.atomic import dump_json, explained, write_json, write_text
+    from bloomery.base.digest import digest_file
     from bloomery.base.progress import say
+    from bloomery.contracts import lineage
+    from bloomery.contracts.result import written_to
+    from bloomery.contracts.safe_path import read_part_names
     from bloomery.contracts.tokenizer import tokenizer_file
     from data_prep.tokenizer.report.build_report import tokenizer_report
     from data_prep.tokenizer.report.report_inputs import gather_material
@@ -71,19 +86,25 @@ def report(
     settings = _settings(config, reference or [], parallel)
     path = tokenizer_file(tokenizer)
     subject = ReportedTokenizer.load(path)
-    named = read_json(parts) if parts is not None else None
-    with explained(output_json):
-        output_json.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".report-", dir=output_json.parent) as folder:
-        material = gather_material(subject, corpus, counts or [], settings, Path(folder), named)
-        found = tokenizer_report(path, subject, material, settings)
-    write_text(output_html, render(found))
-    write_json(output_json, found)
+    named = read_part_names(parts) if parts is not None else None
+    with written_to(output, result) as new:
+        with explained(new.folder):
+            new.folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".report-", dir=new.folder) as folder:
+            material = gather_material(subject, corpus, counts or [], settings, Path(folder), named)
+            found = tokenizer_report(path, subject, material, settings)
+        write_text(new.folder / PAGE, render(found))
+        write_json(new.folder / "tokenizer.json", found)
+        new.made_from = {lineage.TOKENIZER_INPUT: digest_file(path)}
+        if result is not None and named is not None:
+            new.made_from[lineage.TEXTS] = lineage.clean_texts(corpus[0] / "clean", named)
+        if config is not None:
+            new.made_from[lineage.SECTION] = lineage.section_digest(config)
     if as_json:
         print(dump_json(found), end="")
     else:
         _print_languages(found)
-    say(f"{_headline(found)}: {output_html}")
+    say(f"{_headline(found)}: {new.shown / PAGE}")
 
 
 def check(
@@ -107,9 +128,10 @@ def check(
 
     If a limit is not met and the configured severity is `fail`, exit with code 1.
     """
-    from bloomery.base.atomic import read_json, write_json
+    from bloomery.base.atomic import read_json
     from bloomery.base.errors import CheckFailedError, ConfigError
     from bloomery.base.progress import say
+    from bloomery.base.self_digest import write_with_own_digest
     from bloomery.config.stages import TokenizerReportStage, read_stage
     from data_prep.tokenizer.report.gate import verdict
 
@@ -118,10 +140,10 @@ def check(
         raise ConfigError(
             "limits are configured for the tokenizer (report.gate), but there is no report to check",
             where=str(config),
-            expected="--report FILE, where FILE is the --output-json of `bloomery tokenizer report`",
+            expected="--report FILE, where FILE is the tokenizer.json that `bloomery tokenizer report` wrote",
         )
     found = verdict(read_json(report) if report is not None else {}, gate)
-    write_json(output, found)
+    write_with_own_digest(output, found)
     messages = [failure["message"] for failure in found["failures"]]
     if found["status"] == "failed":
         raise CheckFailedError(

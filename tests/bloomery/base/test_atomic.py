@@ -109,7 +109,7 @@ def test_a_file_beyond_the_size_limit_leaves_the_old_content(tmp_path: Path) -> 
     previous = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
     try:
-        with pytest.raises(OSError, match="File too large"):
+        with pytest.raises(ResourceError, match="larger than this process may write"):
             write_bytes(target, bytes(1 << 20))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
@@ -167,9 +167,9 @@ def test_invalid_json_is_neither_written_nor_read(tmp_path: Path) -> None:
 def test_a_stale_file_handle_while_reading_json_is_a_temporary_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def stale(path: Path, **_: object) -> str:
+    def stale(path: Path) -> bytes:
         raise OSError(errno.ESTALE, os.strerror(errno.ESTALE), str(path))
 
-    monkeypatch.setattr(Path, "read_text", stale)
+    monkeypatch.setattr(Path, "read_bytes", stale)
     with pytest.raises(TryAgainError, match=r"x\.json: Stale file handle"):
         read_json(tmp_path / "x.json")

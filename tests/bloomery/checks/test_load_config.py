@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+
+import pytest
 from changed_sample import changed, message
 
 
@@ -39,3 +42,21 @@ def test_contradictions_are_reported_with_wrong_values_but_not_caused_by_them() 
     for part in ("min_learning_rate", "warmup_samples", "first batch"):
         assert part not in text
     assert text.startswith(f"my.yaml: {len(text.splitlines()) - 1} problems")
+
+
+@pytest.mark.parametrize("dimension", ["tensor", "pipeline", "data"])
+def test_an_impossible_number_of_ranks_is_refused_at_once(dimension: str) -> None:
+    before = time.process_time()
+    text = message(changed(training__parallel={dimension: 10**9}))
+    assert f"training.parallel.{dimension}: 1000000000 is not valid; expected: a whole number above 0 and" in text
+    assert time.process_time() - before < 5
+
+
+@pytest.mark.parametrize("code", ["../../evil", "a/b", "fr|x", "f r", "<b>", "fr\n", "", "1", "x" * 33, "é"])
+def test_a_language_code_that_is_no_name_is_refused(code: str) -> None:
+    source = {"name": "s", "kind": "jsonl", "paths": ["x"]}
+    text = message(changed(sources=[source | {"language": code}]))
+    assert "sources[0].language: " in text
+    assert "expected: a language code of at most 32 letters, digits, `-` and `_`, such as 'fr'" in text
+    text = message(changed(sources=[source], corpus__mixture={"weights": {code: 1.0}}))
+    assert "a language code of at most 32 letters" in text

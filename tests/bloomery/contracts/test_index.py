@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from bloomery.base.errors import InputError
 from bloomery.contracts import index
-from bloomery.contracts.index import open_token_file, read_index_manifest, token_dtype, write_idx
+from bloomery.contracts.index import open_token_file, token_dtype, write_idx
+from bloomery.contracts.index_manifest import ArrayEntry, read_index_manifest
 
 
 def write_pair(folder, lengths, dtype="<u2"):
@@ -122,4 +123,4 @@ def test_an_unreadable_token_file_is_refused(tmp_path, name):
 def test_an_empty_array_file_is_refused(tmp_path):
     (tmp_path / "x.npy").touch()
     with pytest.raises(InputError, match="not a readable array"):
-        index.open_array(tmp_path, index.ArrayEntry(path="x.npy", dtype="int16", shape=[3], digest=""))
+        index.open_array(tmp_path, ArrayEntry(path="x.npy", dtype="int16", shape=[3], digest=""))

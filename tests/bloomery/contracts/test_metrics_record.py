@@ -18,10 +18,13 @@ from bloomery.contracts.metrics_record import (
     Stamp,
     ValidationRecord,
     dump_record,
+    parse_record,
+)
+from bloomery.contracts.read_metrics import (
     events,
     find_step,
     last_records,
-    parse_record,
+    newest_records,
     read_records,
     read_tail,
     total_energy,
@@ -151,9 +154,34 @@ def test_an_incomplete_last_line_is_ignored(tmp_path: Path) -> None:
     assert len(list(read_records(write(tmp_path / "m", record(1), tail='{"iteration": 2, "con')))) == 1
 
 
-def test_a_damaged_line_is_refused_with_its_number(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"m:2: not a metrics record"):
-        list(read_records(write(tmp_path / "m", record(1), {"iteration": 2})))
+@pytest.mark.parametrize(
+    "damage",
+    [
+        b"\0\0\0",
+        b'{"iteration": 2}',
+        b'{"loss": 1e999}',
+        b'{"iteration": NaN}',
+        b"\xff",
+        b"[" * 100_000,
+        b'{"event": "spike", "cut',
+        b"9" * 5000,
+        b'{"event": "\\ud800"}',
+    ],
+)
+def test_a_damaged_line_is_skipped_counted_and_reported_once(
+    tmp_path: Path, damage: bytes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(tmp_path / "m", record(1))
+    path.write_bytes(path.read_bytes() + damage + b"\n" + damage + b"\n" + path.read_bytes().replace(b"1,", b"2,", 1))
+    for _ in range(2):
+        assert [found.iteration for found in read_records(path)] == [1, 2]
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert f"{path}: 2 damaged lines are skipped; the first is line 2: " in said
+    assert [found.iteration for found in read_tail(path)] == [1, 2]
+
+
+def test_records_of_a_missing_file_are_an_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such file"):
         list(read_records(tmp_path / "absent"))
 
@@ -167,6 +195,8 @@ def test_the_tail_holds_the_last_records_and_ignores_other_lines(tmp_path: Path)
     )
     assert read_tail(path, limit=20) == []
     assert read_tail(tmp_path / "absent") == []
+    assert [found.iteration for found in newest_records(path)] == [3, 2, 1, 1]
+    assert list(newest_records(tmp_path / "absent")) == []
 
 
 @pytest.mark.parametrize("between", [0, 1, 700, 5000])

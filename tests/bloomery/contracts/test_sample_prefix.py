@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from bloomery.contracts.blend import StageEntry, StageShare
-from bloomery.contracts.index import ArrayEntry, DatasetEntry, IndexManifest
+from bloomery.contracts.index_manifest import ArrayEntry, DatasetEntry, IndexManifest
 from bloomery.contracts.sample_prefix import how_to_keep, prefix_differences, sample_prefix
 
-ARRAY = ArrayEntry(path="", dtype="", shape=[], digest="")
+ARRAY = ArrayEntry(path="a.npy", dtype="", shape=[], digest="")
 
 
 def index(*stages: tuple[int, int, dict[str, int]], **identities: str) -> IndexManifest:

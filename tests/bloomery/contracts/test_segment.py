@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from bloomery.base.atomic import write_json
 from bloomery.base.errors import InputError
 from bloomery.contracts.segment import STOP_FILE, Segment, SegmentStatus, clear_request, read_segment, write_segment
 
@@ -38,3 +39,28 @@ def test_a_handled_request_is_removed(tmp_path: Path) -> None:
     request.mkdir()
     with pytest.raises(InputError, match="is a folder"):
         clear_request(request)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"checkpoint": "../../evil"},
+        {"checkpoint": "/etc"},
+        {"iteration": -1},
+        {"number": 10**30},
+        {"total_iterations": True},
+    ],
+)
+def test_a_segment_with_an_impossible_value_is_refused(tmp_path: Path, change: dict[str, object]) -> None:
+    values = {
+        "number": 1,
+        "status": "finished",
+        "checkpoint": "step00000020",
+        "identity": "abc",
+        **dict.fromkeys(("first_iteration", "iteration", "total_iterations", "consumed_samples", "consumed_tokens"), 1),
+    }
+    write_json(tmp_path / "1.json", values)
+    assert read_segment(tmp_path / "1.json").number == 1
+    write_json(tmp_path / "1.json", values | change)
+    with pytest.raises(InputError, match=r"1\.json: not "):
+        read_segment(tmp_path / "1.json")

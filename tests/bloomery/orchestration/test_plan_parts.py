@@ -115,3 +115,26 @@ def test_a_missing_token_file_is_refused_with_its_key(tmp_path: Path) -> None:
     (tmp_path / "a.idx").touch()
     with pytest.raises(ConfigError, match=r"sources\[m\].paths: no file .*a\.bin"):
         plan_parts(megatron(f"{tmp_path}/a"), LIMITS)
+
+
+@pytest.mark.parametrize("part", ["<y>", "{x}", "{source,[a-z]+}", "<a_1>"])
+@pytest.mark.parametrize("place", ["file", "folder"])
+def test_a_name_that_snakemake_would_change_is_refused_with_its_key(tmp_path: Path, part: str, place: str) -> None:
+    path = tmp_path / f"en{part}.jsonl" if place == "file" else tmp_path / part / "en.jsonl"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("{}")
+    for pattern in (str(path), str(tmp_path / "**/*.jsonl")):
+        source = JsonlSource(name="web", kind="jsonl", paths=[pattern])
+        with pytest.raises(ConfigError) as caught:
+            plan_parts(source, IngestConfig())
+        assert caught.value.where == "sources[web].paths[0]"
+        assert f"{part!r}, which Snakemake would replace" in caught.value.what
+        assert caught.value.expected is not None
+        assert "rename the file" in caught.value.expected
+
+
+def test_a_name_may_contain_any_other_character(tmp_path: Path) -> None:
+    name = "en <Y> < > { ( * ? [1] \n ' \" $(x) \\ #.jsonl"
+    (tmp_path / name).write_text("{}")
+    source = JsonlSource(name="web", kind="jsonl", paths=[str(tmp_path / name)])
+    assert plan_parts(source, IngestConfig()) == [PartInput([str(tmp_path / name)])]

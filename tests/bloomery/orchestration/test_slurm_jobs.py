@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from bloomery.config.site import Site
 from bloomery.contracts.paths import RunPaths
 from bloomery.orchestration.slurm_jobs import remember_workflow, shell_prefix, workflow_names
@@ -31,6 +33,44 @@ def test_modules_are_loaded_in_order_before_strict_mode(tmp_path):
 def test_temporary_files_are_written_to_scratch(tmp_path):
     done = bash(shell_prefix(Site.model_validate({"scratch": str(tmp_path)})), 'cd "$TMPDIR"; pwd', USER="ada")
     assert done.stdout.strip() == str(tmp_path / "bloomery-ada")
+
+
+def test_the_folder_for_temporary_files_is_created_for_its_owner_alone(tmp_path):
+    site = Site.model_validate({"scratch": str(tmp_path / "fast")})
+    for _ in range(2):
+        assert bash(shell_prefix(site), "echo rule", USER="ada").stdout == "rule\n"
+    assert (tmp_path / "fast" / "bloomery-ada").stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("kind", ["writable by others", "a link", "a file", "of another user"])
+def test_a_folder_for_temporary_files_that_others_may_change_ends_the_job(tmp_path, kind):
+    place = tmp_path / "bloomery-ada"
+    if kind == "a link":
+        (tmp_path / "other").mkdir()
+        place.symlink_to(tmp_path / "other")
+    elif kind == "a file":
+        place.touch()
+    else:
+        place.mkdir()
+        if kind == "of another user":
+            # A test without root's rights cannot give a folder away, so it finds root's folder instead.
+            if os.getuid() == 0:
+                os.chown(place, 12345, 12345)
+            else:
+                place.rmdir()
+                place.symlink_to("/")
+        else:
+            place.chmod(0o777)
+    site = Site.model_validate({"scratch": str(tmp_path)})
+    done = subprocess.run(
+        ["bash", "-c", shell_prefix(site) + "echo rule"],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"USER": "ada"},
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert f"error: {place}: the folder for temporary files belongs to another user" in done.stderr
+    assert "`scratch`" in done.stderr
 
 
 def test_programs_run_in_the_container_and_the_launcher_runs_outside(tmp_path):

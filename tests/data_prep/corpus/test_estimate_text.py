@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import gzip
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import zstandard
 
-from data_prep.corpus.estimate_text import bytes_per_token, estimate_text_bytes, head_bytes
+from data_prep.corpus.estimate_text import estimate_documents, estimate_text_bytes, head_bytes
 from data_prep.new_run.guess_source import guess_source
 
 ROWS = [{"text": f"numéro {n} " * 20, "lang": "fr", "id": n} for n in range(3000)]
@@ -38,6 +39,10 @@ def test_a_damaged_file_counts_as_not_compressed(tmp_path: Path, name: str) -> N
     assert head_bytes(tmp_path / name) == len(b"not compressed")
 
 
-def test_bytes_per_token_are_known_for_the_smallest_and_a_large_vocabulary() -> None:
-    assert bytes_per_token(256) == 1
-    assert bytes_per_token(250_680) == pytest.approx(4.7)
+def test_the_number_of_documents_follows_from_the_rows_that_were_read(tmp_path: Path) -> None:
+    (tmp_path / "fr.jsonl").write_text('{"text": "un deux trois"}\n' * 500)
+    _, whole = guess_source(str(tmp_path / "fr.jsonl"), "s")
+    assert estimate_documents(whole) == 500
+    read = {field: values[:100] for field, values in whole.values.items()}
+    first = replace(whole, complete=False, rows=100, sizes=whole.sizes[:100], values=read)
+    assert estimate_documents(first) == pytest.approx(500, rel=0.15)

@@ -16,7 +16,8 @@ from typer.testing import CliRunner
 from bloomery.base.digest import digest_file
 from bloomery.base.errors import InputError
 from bloomery.config.stages import IndexStage
-from bloomery.contracts.index import IndexManifest, open_array, open_token_file, write_idx
+from bloomery.contracts.index import open_array, open_token_file, write_idx
+from bloomery.contracts.index_manifest import IndexManifest
 from data_prep.formats.shard import read_manifest
 from data_prep.formats.sidecar import SIDECAR_SCHEMA, sidecar_path
 from data_prep.index import adopt

@@ -40,13 +40,12 @@ def test_the_verbs_of_the_rules_make_the_same_files_as_the_functions(run, tmp_pa
         call(tokenizer, "count", str(run.clean(part)), config="count.json", output=output)
     settings = {"config": "tokenizer.json", "counts": "tokenizer/counts", "parts": "parts.json"}
     call(tokenizer, "train", **settings, weights=run.mixture, output=made.parent)
-    pages = {"output_json": "report/tokenizer.json", "output_html": "report/tokenizer.html"}
-    call(tokenizer, "report", tokenizer=made, corpus=run.folder / "corpus", parts="parts.json", **pages)
+    call(tokenizer, "report", tokenizer=made, corpus=run.folder / "corpus", parts="parts.json", output="report")
     for part in run.parts:
         words = [str(run.clean(part)), "--tokenizer", str(made), "--output", f"index/tokens/{part}.idx"]
         result = CliRunner().invoke(encode, words, catch_exceptions=False)
         assert result.exit_code == 0, result.output
-    call(index, "build", config="index.json", index="index", tokenizer=made, output="index/index.json", **common)
+    call(index, "build", config="index.json", index="index", tokenizer=made, result="results/index.json", **common)
     found = json.loads(CliRunner().invoke(index, ["verify", "--index", "index", "--json"]).stdout)
     assert found["train_samples"] == 700
     assert set(json.loads((tmp_path / "report/tokenizer.json").read_text())["languages"]) == set(run.weights)

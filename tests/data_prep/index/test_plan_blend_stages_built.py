@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from bloomery.base.atomic import write_json
-from bloomery.contracts.index import open_array, read_index_manifest
+from bloomery.contracts.index import open_array
+from bloomery.contracts.index_manifest import read_index_manifest
 from bloomery.contracts.sample_prefix import prefix_differences, sample_prefix
 from bloomery.contracts.sample_reader import SampleReader
 from data_prep.index.verify_index import verify_index

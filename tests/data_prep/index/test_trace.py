@@ -60,6 +60,7 @@ def write_metrics(paths, stage, iterations):
         if step.iteration > iterations:
             break
         values = dict.fromkeys(MetricsRecord.model_fields, 0) | {"time": "2026-11-21T12:00:00Z", "mfu": None}
+        values |= {"total_iterations": 99, "sequence_length": 16}
         values |= {"iteration": step.iteration, "global_batch_size": step.global_batch_size}
         values |= {"consumed_samples": step.consumed_samples + step.global_batch_size, "loss": 3 + step.iteration / 8}
         lines.append(MetricsRecord.model_validate(values).model_dump_json())

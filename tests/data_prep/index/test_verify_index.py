@@ -10,7 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from bloomery.base.errors import CheckFailedError
-from bloomery.contracts.index import open_token_file, read_index_manifest
+from bloomery.contracts.index import open_token_file
+from bloomery.contracts.index_manifest import read_index_manifest
 from data_prep.formats.shard import read_manifest, write_table
 from data_prep.formats.sidecar import sidecar_path
 from data_prep.index.cli import app

@@ -8,7 +8,7 @@ import pytest
 
 from bloomery.base.errors import ConfigError
 from bloomery.checks.load_config import validate_config
-from data_prep.corpus.estimate_text import bytes_per_token
+from bloomery.spec.text_size import bytes_per_token
 from data_prep.new_run.choose_model import (
     SHAPES,
     Limits,

@@ -82,9 +82,12 @@ def untrained(cluster: SlurmCluster, undisturbed: Workflow, tmp_path: Path) -> I
     The results of all stages before training are copied to this folder.
     """
     source, target = undisturbed.run_folder, tmp_path / undisturbed.run_folder.relative_to(undisturbed.folder)
-    for name in ("config", "corpus", "tokenizer", "index", "report"):
-        shutil.copytree(source / name, target / name)
-    (target / "report/training.html").unlink()
+    for name in ("config", "corpus", "tokenizer", "index", "report", "results"):
+        shutil.copytree(source / name, target / name, symlinks=True)
+    for name in ("results/export", "results/publish"):
+        shutil.rmtree(target / name)
+    for name in ("report/training.html", "results/report/training.json", "results/logs.json"):
+        (target / name).unlink()
     yield lambda **options: slurm_workflow(cluster, tmp_path, LONG, **options)
     end_workflows(tmp_path)
 

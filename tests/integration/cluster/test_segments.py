@@ -91,7 +91,7 @@ def test_more_crashes_than_the_budget_end_the_chain(untrained: Callable[..., Wor
     os.kill(ranks(workflow.folder)[0].pid, signal.SIGKILL)
     talk, _ = process.communicate(timeout=1800)
     assert process.returncode == 1
-    assert "the training crashed 1 times in a row" in talk
+    assert "the training crashed 1 time since its last new checkpoint" in talk
     assert not (workflow.run_folder / "train/segments/1.json").exists()
 
 

@@ -11,11 +11,13 @@ import pyarrow as pa
 import pytest
 from tokenizer_training import train_tokenizer
 
-from bloomery.base.atomic import read_json, write_json
+from bloomery.base.atomic import write_json
 from bloomery.base.digest import document_id
 from bloomery.base.errors import InputError
+from bloomery.base.self_digest import check_file
 from bloomery.config.stages import CountStage, IndexStage, MixtureStage, TokenizerStage
-from bloomery.contracts.index import IndexManifest, open_array, read_index_manifest
+from bloomery.contracts.index import open_array
+from bloomery.contracts.index_manifest import IndexManifest, read_index_manifest
 from data_prep.corpus.weigh_mixture import mixture
 from data_prep.formats.mixture import Mixture, read_mixture
 from data_prep.formats.shard import DOCUMENT_SCHEMA, write_table
@@ -223,7 +225,7 @@ def test_the_mixture_warns_of_a_training_beyond_the_cap_and_the_index_refuses_it
 
 def test_mixture_writes_the_value_that_it_returns(run: Run) -> None:
     written = run.mix(alpha=0.5, max_epochs=4, budget=9000)
-    assert read_json(run.folder / "mixture.json") == written
+    assert check_file(run.folder / "mixture.json", restore="") == written
     assert {key: written[key] for key in ("method", "alpha", "max_epochs", "budget_bytes")} == {
         "method": "alpha",
         "alpha": 0.5,

@@ -7,10 +7,10 @@ import sys
 
 import pytest
 import torch
-from fabricated_training import VOCABULARY, make_run, stage
+from fabricated_training import make_run, stage
 from safetensors.torch import load_file
+from word_tokenizer import write_word_tokenizer
 
-from bloomery.base.atomic import write_json
 from bloomery.config.delivery import ExportConfig
 from bloomery.config.stages import ExportStage
 from bloomery.contracts.paths import RunPaths
@@ -30,8 +30,6 @@ def train(*arguments):
 
 
 def test_a_training_on_four_processes_is_exported_with_the_same_logits(tmp_path):
-    from tokenizers import Tokenizer, models
-
     paths = RunPaths(tmp_path / "run")
     trained = stage(tensor=2, pipeline=2, samples=32)
     config = make_run(paths.run, trained)
@@ -40,13 +38,7 @@ def test_a_training_on_four_processes_is_exported_with_the_same_logits(tmp_path)
         *("--output", str(paths.train / SEGMENT)),
     )
     train("finish", "--run", str(paths.run), "--output", str(paths.finished))
-    paths.tokenizer.mkdir()
-    vocabulary = {"<unk>": 0, "<s>": 1, "</s>": 2, "<pad>": 3} | {f"w{n}": n for n in range(4, VOCABULARY)}
-    Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>")).save(str(paths.tokenizer / "tokenizer.json"))
-    write_json(
-        paths.tokenizer / "tokenizer_config.json",
-        {"tokenizer_class": "PreTrainedTokenizerFast", "bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>"},
-    )
+    write_word_tokenizer(paths)
     export = ExportStage(
         name="run",
         model_name="run",

@@ -163,14 +163,15 @@ class Publishable:
 
     def publish(self, **variables: str | None) -> subprocess.CompletedProcess[str]:
         command = ["publish", "run", "--config", str(self.paths.config / "publish.json")]
-        return self.call(*command, "--run", str(self.paths.run), "--output", str(self.output), **variables)
+        result = self.paths.results / "publish" / "tiny-bloom.json"
+        return self.call(*command, "--run", str(self.paths.run), "--result", str(result), **variables)
 
     def sync(self, *options: str, **variables: str | None) -> subprocess.CompletedProcess[str]:
         return self.call("sync", "--run", str(self.paths.run), *options, **variables)
 
     def sync_last(self, **variables: str | None) -> subprocess.CompletedProcess[str]:
         """Sync as the workflow does at the end."""
-        return self.sync("--output", str(self.logs_report), **variables)
+        return self.sync("--result", str(self.paths.results / "logs.json"), **variables)
 
     @property
     def logs_report(self) -> Path:

@@ -151,7 +151,10 @@ def test_a_hub_that_was_unreachable_during_the_run_gets_everything_afterwards(hu
             assert TOKEN not in done.stderr
         run.finish()
         assert (
-            run.sync("--retry-seconds", "0.1", "--output", str(run.logs_report), HF_ENDPOINT=nowhere).returncode == 75
+            run.sync(
+                "--retry-seconds", "0.1", "--result", str(run.paths.results / "logs.json"), HF_ENDPOINT=nowhere
+            ).returncode
+            == 75
         )
     assert not run.logs_report.exists()
     assert (run.state["failures"], run.state["synced"]) == (3, None)

@@ -41,7 +41,7 @@ def _train(trainings: list[list[TrainStage]], folder: Path) -> list[dict[str, An
     from whole_model import weights
 
     from bloomery.base.installed import Apex
-    from bloomery.contracts.index import read_index_manifest
+    from bloomery.contracts.index_manifest import read_index_manifest
     from bloomery.contracts.sample_reader import SampleReader
     from bloomery.spec.choose_kernels import MachineFacts
     from bloomery.spec.position import Position

@@ -200,12 +200,14 @@ def test_time_limits_make_a_chain_of_segments_and_a_damaged_checkpoint_is_skippe
 def test_a_changed_training_is_refused_or_resumes_or_starts_again_with_the_old_one_archived(launcher):
     run = launcher("changed", **SHAPE | {"samples": 64})
     old = run.segment()
-    changed = stage(**SHAPE | {"samples": 64}, optimizer={"learning_rate": 0.02}, on_change="refuse")
+    changed = stage(**SHAPE | {"samples": 64}, optimizer={"learning_rate": 0.02})
     make_run(run.run, changed)
     process = run.start()
     talk, _ = process.communicate(timeout=120)
     assert process.returncode == 1
     assert "training.optimizer.learning_rate: 0.01 -> 0.02" in talk
+    assert "    training:\n      on_change: continue\n" in talk
+    assert "    training:\n      on_change: restart\n" in talk
     # Resume on another layout, with more samples.
     further = {"pipeline": 1, "data": 2, "samples": 96, "optimizer": {"learning_rate": 0.02}}
     make_run(run.run, stage(**SHAPE | further, on_change="continue"))
@@ -223,7 +225,7 @@ def test_a_changed_training_is_refused_or_resumes_or_starts_again_with_the_old_o
     recorded = {change.key: (change.iteration, change.before, change.after) for change in manifest.changes}
     assert recorded["training.optimizer.learning_rate"] == (old["iteration"], 0.01, 0.02)
     assert recorded["training.parallel.data"] == (old["iteration"], 1, 2)
-    make_run(run.run, stage(**SHAPE | {"samples": 64}, optimizer={"learning_rate": 0.03}))
+    make_run(run.run, stage(**SHAPE | {"samples": 64}, optimizer={"learning_rate": 0.03}, on_change="restart"))
     new = run.segment()
     assert new["first_iteration"] == 1
     assert list((run.run / "train" / "archive").glob(f"*/checkpoints/{longer['checkpoint']}/manifest.json"))

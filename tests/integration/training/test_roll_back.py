@@ -8,8 +8,9 @@ import pytest
 from training_launcher import Launcher
 
 from bloomery.contracts.checkpoint import read_checkpoint
-from bloomery.contracts.metrics_record import MetricsRecord, read_records
+from bloomery.contracts.metrics_record import MetricsRecord
 from bloomery.contracts.paths import RunPaths
+from bloomery.contracts.read_metrics import read_records
 from bloomery.contracts.segment import SegmentStatus, read_segment
 from bloomery.contracts.skips import read_skips
 from training.guards.incident import incident_files, read_incident

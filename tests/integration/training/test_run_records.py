@@ -14,7 +14,8 @@ from segments import opened, steps
 from training_launcher import Launcher
 
 from bloomery.config.stages import TrainStage
-from bloomery.contracts.metrics_record import EnergyRecord, read_records, total_energy
+from bloomery.contracts.metrics_record import EnergyRecord
+from bloomery.contracts.read_metrics import read_records, total_energy
 from bloomery.detect.slow_rank import SlowRankDetector
 from bloomery.spec.flops import iteration_flops
 

@@ -60,7 +60,7 @@ def test_token_files_become_an_index_without_a_corpus(fresh: Callable[..., Workf
     workflow.run("index")
     index = json.loads((workflow.run_folder / "index/index.json").read_text())
     assert [file["prefix"] for file in index["token_files"]] == ["tokens/theirs/00000", "tokens/theirs/00001"]
-    links = sorted(path for path in (workflow.run_folder / "index").rglob("*") if path.is_symlink())
+    links = sorted(path for path in (workflow.run_folder / "index/tokens").rglob("*") if path.is_symlink())
     assert [link.readlink().name for link in links] == [
         f"{name}_text_document{end}" for name in "ab" for end in (".bin", ".idx")
     ]

@@ -21,12 +21,15 @@ def test_every_value_in_a_command_is_quoted() -> None:
             assert [value for value in values if not value.endswith(":q")] == [], command
 
 
-def test_a_root_and_a_source_may_have_spaces(fresh: Callable[..., Workflow]) -> None:
+def test_a_root_may_have_spaces_and_a_source_any_character(fresh: Callable[..., Workflow]) -> None:
     workflow = fresh().changed("root", "x y é").changed("corpus.dedup.partitions", 1)
     texts = workflow.folder / "my texts ü"
     texts.mkdir()
     for name in ("en", "fr"):
-        (texts / f"{name} 1.jsonl").write_bytes((ROOT / f"config/sample/{name}.jsonl").read_bytes())
+        # Every character that Snakemake or the shell treats specially; `<name>` and `{name}` are refused.
+        (texts / f"{name} <Y> < > {{ * ? [1] \n ' \" $(x) \\ #.jsonl").write_bytes(
+            (ROOT / f"config/sample/{name}.jsonl").read_bytes()
+        )
     workflow.config["sources"] = [TINY["sources"][0] | {"paths": [str(texts / "*.jsonl")]}]
     planned = workflow.run("--dry-run", "--printshellcmds")
     assert "bloomery corpus ingest --config 'x y é/tiny/config/ingest/texts/00000.json'" in planned

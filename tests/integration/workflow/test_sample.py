@@ -14,7 +14,11 @@ import pytest
 import yaml
 from golden_losses import compare
 from real_corpus import corpus_files
+from real_sizes import planned_and_real_bytes
 from workflow_support import LOCAL, ROOT, SNAKEMAKE
+
+from bloomery.checks.load_config import load_config
+from bloomery.contracts.paths import RunPaths
 
 pytestmark = pytest.mark.workflow
 
@@ -80,6 +84,8 @@ def test_the_sample_becomes_a_model_that_transformers_loads(tmp_path: Path) -> N
     assert facts["corpus"]["documents_in"] > facts["corpus"]["documents_out"] > 0
     assert facts["models"][0]["passed"]
     assert facts["training"]["last_loss"] == losses[-1]
+    for what, planned, real in planned_and_real_bytes(load_config(ROOT / "config/sample.yaml"), RunPaths(done)):
+        assert planned == pytest.approx(real, rel=0.05), what
 
 
 def test_a_model_is_trained_on_the_declaration_of_human_rights_in_41_languages(tmp_path: Path) -> None:

@@ -29,13 +29,13 @@ class Training:
     """One rank's training without the training loop, so that a test can call every step itself."""
 
     def __init__(self, configuration: Any, run: Path) -> None:
-        from bloomery.contracts.index import read_index_manifest
+        from bloomery.contracts.index_manifest import read_index_manifest
+        from bloomery.contracts.resume_policy import identity
         from bloomery.contracts.sample_reader import SampleReader
         from training.checkpoint.checkpoint_manager import CheckpointManager
         from training.checkpoint.reference_logits import reference_tokens
         from training.loop.build_engine import build_trainer
         from training.parallel.mesh import build_mesh
-        from training.resume.policy import identity
 
         mesh = build_mesh(configuration.training.parallel)
         self.index = read_index_manifest(run / "index" / "index.json")

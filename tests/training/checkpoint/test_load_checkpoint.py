@@ -56,7 +56,7 @@ def _go_on(configuration: TrainStage, run: Path, loads: bool, saves_at: int | No
     import torch
     from whole_model import weights
 
-    from bloomery.contracts.index import read_index_manifest
+    from bloomery.contracts.index_manifest import read_index_manifest
     from bloomery.contracts.sample_reader import SampleReader
     from bloomery.spec.layout import micro_batch_starts
     from bloomery.spec.position import Position
@@ -189,7 +189,7 @@ def test_a_change_of_layout_and_back_changes_no_loss(tmp_path: Path) -> None:
 
 def _save_as(configuration: TrainStage, run: Path) -> int:
     """Load the checkpoint `old` on this layout and save it as a new checkpoint."""
-    from bloomery.contracts.index import read_index_manifest
+    from bloomery.contracts.index_manifest import read_index_manifest
     from bloomery.contracts.sample_reader import SampleReader
     from bloomery.spec.position import Position
     from training.checkpoint.checkpoint_manager import CheckpointManager

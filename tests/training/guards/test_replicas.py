@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,8 @@ from fabricated_training import stage
 from ranks import run_ranks
 from segments import opened, records
 
-from bloomery.base.errors import CheckFailedError
+from bloomery.base.errors import TryAgainError
+from bloomery.checkpoint.drift import DriftError
 from bloomery.config.stages import TrainStage
 from training.guards.incident import incident_files, read_incident
 
@@ -46,19 +48,20 @@ def _drift(configuration: TrainStage, folder: Path) -> list[str | None]:
     """
     import torch
 
-    from training.guards.replicas import check_replicas
+    from training.guards.replicas import check_replicas, nodes_text
     from training.loop.run_segment import train
 
     said: list[str | None] = []
     with opened(configuration, folder) as run:
         rank, modules = run.trainer.mesh.rank, run.trainer.network.local_modules()
+        os.environ["SLURMD_NODENAME"] = f"node{rank // 2}"
 
         def check() -> None:
             try:
                 check_replicas(run.trainer, {"torch": torch.get_rng_state()}, 7)
                 said.append(None)
-            except CheckFailedError as error:
-                said.append(f"{error.what} ({error.where})")
+            except DriftError as error:
+                said.append(f"{error.what}; nodes to check: {nodes_text(error.nodes)} ({error.where})")
 
         check()
         block = modules[max(number for number in modules if hasattr(modules[number], "input_layernorm"))]
@@ -73,6 +76,16 @@ def _drift(configuration: TrainStage, folder: Path) -> list[str | None]:
             torch.rand(1)
         check()
         torch.manual_seed(1)
+        # No other rank holds a copy of these two.
+        split = block.mlp.dense_h_to_4h.weight._hp_mapping.hp_fragment
+        kept = split.detach().clone()
+        if rank == 2:
+            split.data[7] += 0.1
+        check()
+        split.data.copy_(kept)
+        run.trainer.engine.global_steps += rank == 0
+        check()
+        run.trainer.engine.global_steps -= rank == 0
         step = run.trainer.engine.train_batch
 
         def drifting(batches: object) -> object:
@@ -84,7 +97,7 @@ def _drift(configuration: TrainStage, folder: Path) -> list[str | None]:
             return loss
 
         run.trainer.engine.train_batch = drifting
-        with pytest.raises(CheckFailedError) as caught:
+        with pytest.raises(TryAgainError) as caught:
             train(run)
         said.append(f"{caught.value.what} ({caught.value.where})")
         return said
@@ -93,21 +106,29 @@ def _drift(configuration: TrainStage, folder: Path) -> list[str | None]:
 def test_a_drift_of_one_value_on_one_rank_is_reported(tmp_path: Path) -> None:
     answers = run_ranks(_drift, 4, CONFIGURATION, tmp_path)
     assert answers[0] == answers[1] == answers[2] == answers[3]
-    healthy, norm, embedding, numbers, trained = answers[0]
+    healthy, norm, embedding, numbers, split, steps, trained = answers[0]
     assert healthy is None
     assert norm is not None
-    assert "h.1.input_layernorm.weight on rank 3 differs from that on rank 2 (iteration 7)" in norm
+    assert "h.1.input_layernorm.weight on rank 3 differs from that on rank 2; " in norm
+    assert "h.1.input_layernorm.weight on rank 3 differ from their fp32 master weights; " in norm
+    # With two copies, either of them may be wrong.
+    assert norm.endswith("nodes to check: rank 2, 3 on node node1 (iteration 7)")
     assert "h.0" not in norm
     # The last stage holds a tied copy of the embedding as the head, so ranks 1 and 3 hold the same half.
     assert "word_embeddings.weight on rank 3 differs from that on rank 1" in str(embedding)
-    assert "random number state (torch) on rank 0 differs from that on rank 1, 2, 3" in str(numbers)
-    assert "h.1.post_attention_layernorm.bias on rank 3 differs from that on rank 2 (iteration 4)" in str(trained)
+    assert "random number state (torch) on rank 0 differs from that on rank 1, 2, 3; " in str(numbers)
+    assert "nodes to check: rank 0 on node node0 (iteration 7)" in str(numbers)
+    assert "replicas differ: the weights of h.1.mlp.dense_h_to_4h.weight on rank 2 differ from their fp32" in str(split)
+    assert "the step count or the loss scale on rank 0 differs from that on rank 1, 2, 3" in str(steps)
+    # The drift in iteration 3 is found before the save, although the next regular comparison is after iteration 4.
     event = records(tmp_path)[-1]
-    assert (event["event"], event["action"], event["iteration"]) == ("drift", "stop", 4)
+    assert (event["event"], event["action"], event["iteration"]) == ("drift", "restart", 3)
     (incident,) = incident_files(tmp_path / "train" / "incidents")
-    assert read_incident(incident).event == "drift"
+    assert read_incident(incident).nodes == {"2": "node1", "3": "node1"}
     assert "the fp32 state of h.1.post_attention_layernorm.bias on rank 3 differs from that on rank 2" in str(trained)
-    assert not (tmp_path / "train" / "checkpoints" / "step00000004").exists()
+    assert str(trained).endswith("(iteration 3)")
+    saved = sorted(path.name for path in (tmp_path / "train" / "checkpoints").glob("step*"))
+    assert saved == ["step00000001", "step00000002"]
 
 
 def _drift_before_the_first_step(configuration: TrainStage, folder: Path) -> str:
@@ -120,7 +141,7 @@ def _drift_before_the_first_step(configuration: TrainStage, folder: Path) -> str
         if run.trainer.mesh.rank == 1:
             next(iter(run.trainer.network.parameters())).data.view(-1)[5] += 0.01
             random.random()
-        with pytest.raises(CheckFailedError) as caught:
+        with pytest.raises(TryAgainError) as caught:
             train(run)
         return str(caught.value)
 
@@ -129,5 +150,5 @@ def test_replicas_and_their_random_numbers_are_compared_before_the_first_step(tm
     for said in run_ranks(_drift_before_the_first_step, 2, stage(data=2), tmp_path):
         assert said.startswith(
             "iteration 0: replicas differ: word_embeddings.weight on rank 1 differs from that on rank 0; "
-            "the random number state (python) on rank 1 differs from that on rank 0;"
+            "the random number state (python) on rank 1 differs from that on rank 0; "
         )

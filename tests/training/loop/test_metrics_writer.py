@@ -16,16 +16,8 @@ from step_records import LENGTH, SHARED, counts, step
 
 from bloomery.base.errors import ResourceError
 from bloomery.contracts.logline import read_log
-from bloomery.contracts.metrics_record import (
-    EnergyRecord,
-    EventRecord,
-    MetricsRecord,
-    Record,
-    ValidationRecord,
-    events,
-    total_energy,
-    valid_records,
-)
+from bloomery.contracts.metrics_record import EnergyRecord, EventRecord, MetricsRecord, Record, ValidationRecord
+from bloomery.contracts.read_metrics import events, total_energy, valid_records
 from training.loop.metrics_writer import MetricsWriter
 
 

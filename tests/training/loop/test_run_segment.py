@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import time
 from pathlib import Path
@@ -101,7 +102,9 @@ def _poisoned(configuration: TrainStage, folder: Path, bad: list[int], loud: tup
         network, batch = run.trainer.network, run.trainer.engine.train_batch
 
         def poison(_module: object, _inputs: object, output: torch.Tensor) -> torch.Tensor:
-            if run.trainer.mesh.rank == 1 and network.training and run.position.iteration + 1 in bad:
+            # Reference logits are computed without gradients. If they are not finite, the save fails.
+            trains = network.training and torch.is_grad_enabled()
+            if run.trainer.mesh.rank == 1 and trains and run.position.iteration + 1 in bad:
                 output = output.clone()
                 output.view(-1)[3] = float("nan")
             if run.position.iteration + 1 in loud and output.requires_grad:
@@ -271,7 +274,15 @@ def test_training_continues_while_a_checkpoint_is_written(tmp_path: Path) -> Non
     assert (segment.status, segment.checkpoint) == (SegmentStatus.FINISHED, "step00000005")
     assert longest_save >= WRITING_SECONDS, "the deadline must reserve time for the longest save"
     assert batches_timed == 0, "DeepSpeed must not accumulate times over the iterations"
+    waited = [step["iteration"] for step in steps(tmp_path).values() if step.get("save_seconds", 0) > 0]
+    # The last save is after the last record.
+    assert {3, 5} <= set(waited)
+    assert {1, 2}.isdisjoint(waited)
     log = (tmp_path / "train" / "logs" / "main_log.txt").read_text()
     for name in ("step00000002", "step00000004"):
-        assert f"checkpoint {name} is being written" in log
+        assert re.search(f"checkpoint {name} is being written; training waited [0-9.]+ s\n", log)
+        written = re.search(f"checkpoint {name} is written after ([0-9.]+) s; training waited [0-9.]+ s\n", log)
+        assert written, "the log must state the duration of a background save and how long the training waited"
+        assert float(written[1]) >= WRITING_SECONDS
         assert (tmp_path / "train" / "checkpoints" / name / "manifest.json").exists()
+    assert re.search("saved checkpoint step00000005; training waited [0-9.]+ s\n", log)

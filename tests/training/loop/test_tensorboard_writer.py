@@ -6,7 +6,7 @@ import math
 
 from step_records import step
 
-from training.loop.tensorboard_writer import scalars
+from bloomery.contracts.curves import scalars
 
 
 def test_only_measured_values_become_scalars() -> None:

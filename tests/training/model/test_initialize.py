@@ -16,18 +16,42 @@ def _stage(heads: int, stable: bool = True) -> TrainStage:
     return TrainStage.model_validate(base)
 
 
-def test_initial_weights_do_not_depend_on_the_layout(mesh):
+@pytest.mark.parametrize("chunk", [1 << 22, 1000, 150])
+def test_initial_weights_do_not_depend_on_the_layout(mesh, monkeypatch: pytest.MonkeyPatch, chunk: int) -> None:
+    from bloomery.spec.parameters import declare
+    from training.model import initialize
+
+    stage = _stage(4)
+    drawn: list[int] = []
+    normal_numbers = initialize.normal_numbers
+
+    def counted(key, starts, length, deviation):
+        drawn.append(len(starts) * length)
+        return normal_numbers(key, starts, length, deviation)
+
+    monkeypatch.setattr(initialize, "normal_numbers", counted)
+    for parameter in declare(stage.model, 256):
+        monkeypatch.setattr(initialize, "_CHUNK", 1 << 22)
+        whole = initialize.draw(parameter, stage.model, 5)
+        monkeypatch.setattr(initialize, "_CHUNK", chunk)
+        for size in (1, 2, 4):
+            for rank in range(size):
+                drawn.clear()
+                shard = initialize.draw(parameter, stage.model, 5, rank, size)
+                assert torch.equal(shard, whole[parameter.shard_slices(rank, size)]), parameter.name
+                # A rank draws the elements of its shard and no others, at most a chunk at a time.
+                assert sum(drawn) == (0 if len(parameter.shape) == 1 else shard.numel())
+                assert max(drawn, default=0) <= chunk
+
+
+def test_parameters_and_seeds_have_different_initial_weights(mesh) -> None:
     from bloomery.spec.parameters import declare
     from training.model.initialize import draw
 
-    stage = _stage(4)
-    for parameter in declare(stage.model, 256):
-        whole = draw(parameter, stage.model, 5)
-        assert torch.equal(whole, draw(parameter, stage.model, 5))
-        halves = [whole[parameter.shard_slices(rank, 2)] for rank in range(2)]
-        dimension = parameter.placement.dimension
-        rebuilt = halves[0] if dimension is None else torch.cat(halves, dim=dimension)
-        assert torch.equal(rebuilt, whole)
+    model = _stage(4).model
+    matrices = [p for p in declare(model, 256) if len(p.shape) == 2]
+    first = [draw(parameter, model, seed).flatten()[:100].tolist() for parameter in matrices for seed in (5, 6)]
+    assert len({tuple(numbers) for numbers in first}) == 2 * len(matrices)
 
 
 def test_initial_weights_have_the_standard_deviation_of_their_kind(mesh):

@@ -11,18 +11,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from checkpoint_manifests import save_manifest
 from fabricated_training import make_run, stage
 from training_launcher import Launcher
 
 from bloomery.base.errors import CheckFailedError, InputError
+from bloomery.base.failure_cause import failure_cause
 from bloomery.config.stages import TrainStage
 from bloomery.contracts.checkpoint import Change, newest_manifest, read_checkpoint, step_name
-from bloomery.contracts.index import IndexManifest, read_index_manifest
+from bloomery.contracts.index_manifest import IndexManifest, read_index_manifest
 from bloomery.contracts.paths import RunPaths
+from bloomery.contracts.resume_policy import changes_since, continues, identity
 from bloomery.contracts.skips import read_skips
 from training.resume.add_skip import add_skip
-from training.resume.policy import changes_since, continues, identity
 from training.resume.resolve_resume import resolve_resume
 
 CONSUMED = 40
@@ -78,6 +80,17 @@ def refusal(paths: RunPaths, trained: TrainStage = TRAINED) -> str:
     return str(caught.value)
 
 
+def choices(text: str) -> list[dict[str, Any]]:
+    """Return the YAML of each choice that a refusal prints, parsed."""
+    found: list[list[str]] = []
+    for line in text.splitlines()[1:]:
+        if line.startswith("    "):
+            found[-1].append(line)
+        else:
+            found.append([])
+    return [yaml.safe_load("\n".join(lines)) for lines in found]
+
+
 @pytest.mark.parametrize("at", [CONSUMED, CONSUMED + 2, 126])
 def test_an_index_that_changed_after_the_read_samples_is_accepted(paths: RunPaths, at: int) -> None:
     index = rebuilt(paths, changed_at(at, 128))
@@ -93,7 +106,7 @@ def test_a_change_within_the_read_samples_is_refused_with_the_required_stages(pa
     assert "the first 40 samples would be different (to_sample of blend stage 0: 40 -> 38" in text
     assert "in index.blend: the stage {from_sample: 0, spread_to: 128} with the same weights as" in text
     assert "new weights only in a stage with from_sample >= 40" in text
-    assert "or training.on_change: restart" in text
+    assert choices(text) == [{"training": {"on_change": "restart"}}]
     assert not continues(read_checkpoint(paths.checkpoints / step_name(5)), identity(TRAINED, index), index)
 
 
@@ -124,7 +137,7 @@ def test_with_restart_the_old_training_is_archived_and_reported(
     paths: RunPaths, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rebuilt(paths, changed_at(CONSUMED - 2, 128))
-    resolve_resume(stage(samples=64), paths)
+    resolve_resume(stage(samples=64, on_change="restart"), paths)
     assert not paths.checkpoints.exists()
     assert list(paths.train.glob("archive/*-step5/checkpoints/step00000005/manifest.json"))
     said = capsys.readouterr().err
@@ -133,14 +146,41 @@ def test_with_restart_the_old_training_is_archived_and_reported(
     assert "the stage {from_sample: 0, spread_to: 128}" in said
 
 
-def test_with_refuse_a_boundary_change_is_refused_and_continue_is_suggested(paths: RunPaths) -> None:
-    other = stage(samples=64, on_change="refuse", optimizer={"learning_rate": 0.5, "warmup_samples": 16})
-    text = refusal(paths, other)
+def test_by_default_a_changed_learning_rate_is_refused_and_each_printed_choice_works(
+    paths: RunPaths, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rate = {"learning_rate": 0.5, "warmup_samples": 16}
+    text = refusal(paths, stage(samples=64, optimizer=rate))
     assert (
         "keys changed since step00000005: training.optimizer.learning_rate: 0.01 -> 0.5 (may change: at a boundary)"
         in text
     )
-    assert "expected: training.on_change: continue (resumes with the new values)" in text
+    assert "keep the training: it resumes from step00000005, and the new values apply from iteration 6 on:" in text
+    kept, restarted = (stage(samples=64, optimizer=rate, **each["training"]) for each in choices(text))
+    assert resolve_resume(kept, paths).position.iteration == 5
+    assert (paths.checkpoints / step_name(5)).is_dir()
+    assert resolve_resume(restarted, paths).position.iteration == 0
+    (archive,) = (paths.train / "archive").iterdir()
+    assert f"the old one with its checkpoints moves to {archive}:" in text
+    assert (archive / "checkpoints" / step_name(5)).is_dir()
+    assert "as long as training.on_change is restart" in capsys.readouterr().err
+
+
+def test_the_yaml_of_a_refused_value_that_may_never_change_restores_it_and_continues(paths: RunPaths) -> None:
+    changes: dict[str, Any] = {"samples": 64, "optimizer": {"learning_rate": 0.5, "warmup_samples": 16}}
+    text = refusal(paths, stage(**changes, precision="fp32"))
+    assert "expected: the old values; or another name of the run, or one of these choices in the run's YAML" in text
+    kept, restart = choices(text)
+    assert kept == {"training": {"precision": "bf16", "on_change": "continue"}}
+    assert resolve_resume(stage(**changes, **kept["training"]), paths).position.iteration == 5
+    assert restart == {"training": {"on_change": "restart"}}
+
+
+def test_the_whole_refusal_is_shown_as_the_cause_of_a_failed_job(paths: RunPaths, tmp_path: Path) -> None:
+    text = f"error: {refusal(paths, stage(samples=64, optimizer={'learning_rate': 0.5}))}"
+    log = tmp_path / "train.log"
+    log.write_text(f"started\n{text}\n[job] failed\n")
+    assert failure_cause([log])[0] == text.splitlines()
 
 
 def test_with_continue_training_resumes_and_reports_every_change_with_its_policy(
@@ -182,7 +222,7 @@ def test_with_continue_keys_that_may_never_change_are_refused(paths: RunPaths) -
         "cannot resume from step00000005 with these changes: training.precision: bf16 -> fp32 (may change: never)"
         in text
     )
-    assert "expected: the old values; or another name of the run, or training.on_change: restart" in text
+    assert "expected: the old values; or another name of the run, or one of these choices in the run's YAML" in text
     wider = other.model_copy(update={"model": other.model.model_copy(update={"hidden_size": 64})})
     assert "model.hidden_size: 32 -> 64 (may change: never)" in refusal(paths, wider)
     rebuilt(paths, changed_at(CONSUMED - 2, 128))
@@ -232,14 +272,15 @@ def test_skips_of_the_run_are_merged_with_those_of_the_configuration(paths: RunP
 
 def test_a_new_training_does_not_inherit_the_skips_of_the_old_one(paths: RunPaths) -> None:
     add_skip(paths, 44, 50, "a spike")
-    assert resolve_resume(stage(samples=64, optimizer={"learning_rate": 0.5}), paths).stage.training.skip == []
+    other = stage(samples=64, on_change="restart", optimizer={"learning_rate": 0.5})
+    assert resolve_resume(other, paths).stage.training.skip == []
     (archive,) = (paths.train / "archive").iterdir()
     assert (archive / "skips.json").is_file()
 
 
 def test_a_second_restart_archives_both_old_trainings(paths: RunPaths) -> None:
     for number, rate in enumerate((0.5, 0.25), start=1):
-        resolve_resume(stage(samples=64, optimizer={"learning_rate": rate}), paths)
+        resolve_resume(stage(samples=64, on_change="restart", optimizer={"learning_rate": rate}), paths)
         assert len(list(paths.train.glob("archive/*/checkpoints/step00000005"))) == number
         save_manifest(paths, stage(samples=64, optimizer={"learning_rate": rate}), 5, CONSUMED)
 
@@ -248,7 +289,7 @@ def test_a_checkpoint_with_a_damaged_manifest_is_skipped(paths: RunPaths) -> Non
     save_manifest(paths, TRAINED, 6, CONSUMED + 16)
     (paths.checkpoints / step_name(6) / "manifest.json").write_text("{")
     assert newest_manifest(paths.checkpoints) == read_checkpoint(paths.checkpoints / step_name(5))
-    resolve_resume(stage(samples=64, optimizer={"learning_rate": 0.5}), paths)
+    resolve_resume(stage(samples=64, on_change="restart", optimizer={"learning_rate": 0.5}), paths)
     assert list(paths.train.glob("archive/*-step5/checkpoints/step00000006")), (
         "the damaged checkpoint must be archived with the other checkpoints"
     )

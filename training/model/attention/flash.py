@@ -23,8 +23,10 @@ def build(heads: Heads) -> Attend:
             # Reference logits are computed in fp32, which flash-attn does not support.
             return whole(query, key, value)
         slopes = local_slopes(heads, query.device) if heads.alibi else None
+        # A replay requests deterministic kernels. flash-attn's usual backward pass adds in an arbitrary order.
+        options = {"deterministic": True} if torch.are_deterministic_algorithms_enabled() else {}
         mixed: torch.Tensor = flash_attn_func(
-            query, key, value, softmax_scale=heads.scale, causal=True, alibi_slopes=slopes
+            query, key, value, softmax_scale=heads.scale, causal=True, alibi_slopes=slopes, **options
         )
         return mixed
 

@@ -6,6 +6,8 @@ import gzip
 import io
 import subprocess
 import sys
+import zlib
+from itertools import accumulate
 from pathlib import Path
 
 import pytest
@@ -193,6 +195,34 @@ def test_the_records_before_a_cut_are_read(tmp_path: Path, name: str) -> None:
     assert [item for piece in pieces for item in piece] == found
 
 
+@pytest.mark.parametrize("members", ["one for each record", "one for the file"])
+@pytest.mark.parametrize("share", [0.02, 0.3, 0.5, 0.77, 0.999])
+def test_every_record_before_a_cut_of_compressed_text_is_read(tmp_path: Path, members: str, share: float) -> None:
+    texts = [" ".join(f"{n * k % 9973}" for k in range(1, 60)) for n in range(150)]
+    records = [
+        f"WARC/1.0\r\nWARC-Type: conversion\r\nWARC-Record-ID: <urn:uuid:{n}>\r\nContent-Type: text/plain\r\n"
+        f"Content-Length: {len(text)}\r\n\r\n{text}".encode()
+        for n, text in enumerate(texts)
+    ]
+    gap = b"\r\n\r\n"
+    if members == "one for the file":
+        data = gzip.compress(b"".join(record + gap for record in records))
+    else:
+        data = b"".join(gzip.compress(record + gap) for record in records)
+    data = data[: int(share * len(data))]
+    (tmp_path / "web.warc.wet.gz").write_bytes(data)
+    left, rest = b"", data
+    while rest:  # Decompress independently of the reader.
+        member = zlib.decompressobj(wbits=31)
+        left, rest = left + member.decompress(rest), member.unused_data
+    ends = accumulate(len(record) + len(gap) for record in records)
+    complete = sum(end - len(gap) <= len(left) for end in ends)
+    *found, damage = read(tmp_path / "web.warc.wet.gz")
+    assert [item.text for item in found] == texts[:complete]
+    assert isinstance(damage, BadRow)
+    assert (damage.reason, damage.line) == ("damaged file", complete + 1)
+
+
 @pytest.mark.parametrize(
     ("name", "content", "reason"),
     [
@@ -220,6 +250,8 @@ def test_a_record_without_an_id_is_a_bad_row(tmp_path: Path) -> None:
 def test_without_warcio_the_error_names_the_command_that_installs_it(tmp_path: Path) -> None:
     code = """
 import sys
+import zlib
+from itertools import accumulate
 sys.modules["warcio"] = None
 from bloomery.config.sources import WarcSource
 from data_prep.corpus.sources.warc import read_warc

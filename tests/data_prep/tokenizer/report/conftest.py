@@ -73,8 +73,7 @@ def report(tmp_path: Path) -> Callable[..., dict[str, Any]]:
         result = CliRunner().invoke(
             app,
             ["report", "--tokenizer", str(tokenizer), "--corpus", str(tmp_path / "corpus"), "--config", str(config),
-             "--output-json", str(tmp_path / "out/tokenizer.json"),
-             "--output-html", str(tmp_path / "out/tokenizer.html"),
+             "--output", str(tmp_path / "out"),
              *map(str, options)],
             catch_exceptions=False,
         )  # fmt: skip

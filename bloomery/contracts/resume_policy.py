@@ -19,7 +19,7 @@ from bloomery.base.errors import InputError
 from bloomery.config.explain_value import wrong_values
 from bloomery.config.stages import TrainStage
 from bloomery.contracts.checkpoint import Change, CheckpointManifest, step_name
-from bloomery.contracts.index import IndexManifest
+from bloomery.contracts.index_manifest import IndexManifest
 from bloomery.contracts.sample_prefix import sample_prefix
 
 SKIP = "training.skip"

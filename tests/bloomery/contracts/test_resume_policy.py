@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from bloomery.cli import app
 from bloomery.config.key_reference import json_schema, sections
 from bloomery.config.stages import TrainStage
-from training.resume.policy import POLICY_OF, RULES, TOKENIZER, policy_table, rule_of
+from bloomery.contracts.resume_policy import POLICY_OF, RULES, TOKENIZER, policy_table, rule_of
 
 DOCS = ROOT / "docs" / "resume.md"
 

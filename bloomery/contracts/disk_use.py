@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from bloomery.config.tokens import UINT16_BELOW
-from bloomery.spec.memory import checkpoint_bytes_per_parameter
+from bloomery.contracts.index_size import IndexSize, PlannedText, index_size, planned_text, planned_validation_sets
+from bloomery.contracts.log_size import LogSize, log_size
+from bloomery.spec.checkpoint_size import checkpoint_bytes
 from bloomery.spec.parameters import parameter_count, planned_rows
 from bloomery.spec.save_points import saves_until
 from bloomery.spec.trajectory import trajectory
@@ -15,34 +16,44 @@ from bloomery.spec.weight_files import DTYPE_BYTES, export_dtype
 if TYPE_CHECKING:
     from bloomery.config.run import RunConfig
 
-METRICS_BYTES = 1_000
-"""Bytes that an iteration adds to all logs together: metrics.jsonl, main_log.txt and TensorBoard."""
+_TOKENIZER_ENTRY = 60
+"""Bytes of a vocabulary entry in tokenizer.json, which lists each entry twice: in the vocabulary and as a merge.
+Measured: 62 with the 2,048 entries of config/sample.yaml."""
+_MODEL_CARD = 8_000
+"""Bytes of the small files of an exported model: model card, parity.json and the configuration."""
 
 
 @dataclass(frozen=True)
 class DiskUse:
     """Largest disk space of a run, in bytes."""
 
+    checkpoint: int
+    """Size of one checkpoint."""
     checkpoints: int
     """Largest size of all checkpoints that exist at one time: the retained ones and the one being written."""
     kept_checkpoints: int
     """Number of these checkpoints."""
     export: int
     """Size of the exported model and of its published copy in a folder."""
-    index: int
-    """Size of the token files, if every token is read once."""
-    logs: int
+    index_parts: IndexSize
+    text: PlannedText
+    """Estimate of the text from which the size of the index follows."""
+    log_parts: LogSize
+
+    @property
+    def index(self) -> int:
+        """Size of the token index."""
+        return self.index_parts.total
+
+    @property
+    def logs(self) -> int:
+        """Size of all that the training writes about itself, without the copy that a folder publishes."""
+        return self.log_parts.total
 
     @property
     def total(self) -> int:
         """Sum of all bytes."""
         return self.checkpoints + self.export + self.index + self.logs
-
-
-def checkpoint_bytes(config: RunConfig) -> int:
-    """Return the bytes of one checkpoint."""
-    parameters = parameter_count(config.model, planned_rows(config))
-    return parameters * checkpoint_bytes_per_parameter(config.training.precision)
 
 
 def kept_checkpoints(config: RunConfig, iterations: int) -> int:
@@ -58,18 +69,24 @@ def kept_checkpoints(config: RunConfig, iterations: int) -> int:
     return min(saves, kept) + 1
 
 
-def disk_bytes(config: RunConfig) -> DiskUse:
+def disk_use(config: RunConfig) -> DiskUse:
     """Return the largest disk space that a run uses."""
     rows, end = planned_rows(config), trajectory(config.model, config.training).end
-    # The index stores samples of full length, even if a curriculum shortens them for training.
-    tokens = end.consumed_samples * config.model.sequence_length
-    kept = kept_checkpoints(config, end.iteration)
+    kept, one = kept_checkpoints(config, end.iteration), checkpoint_bytes(config)
+    item = DTYPE_BYTES[export_dtype(config.export, config.training.precision)]
+    text = planned_text(config)
+    sets = planned_validation_sets(config, text)
     return DiskUse(
-        checkpoints=kept * checkpoint_bytes(config),
+        checkpoint=one,
+        checkpoints=kept * one,
         kept_checkpoints=kept,
         export=2
-        * parameter_count(config.model, rows)
-        * DTYPE_BYTES[export_dtype(config.export, config.training.precision)],
-        index=tokens * (2 if config.tokenizer.vocabulary_size < UINT16_BELOW else 4),
-        logs=end.iteration * METRICS_BYTES,
+        * (
+            parameter_count(config.model, rows) * item
+            + config.tokenizer.vocabulary_size * _TOKENIZER_ENTRY
+            + _MODEL_CARD
+        ),
+        index_parts=index_size(config, text, sets),
+        text=text,
+        log_parts=log_size(config, sets),
     )

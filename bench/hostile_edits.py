@@ -1,0 +1,141 @@
+"""Change one byte of every kind of file in a finished run, and count the changes that `bloomery verify` misses.
+
+    python bench/hostile_edits.py --run runs/sample --draws 20
+
+Each draw changes one random byte of a random file of each kind in a copy of the run, verifies the run, and restores the
+byte. No change may be missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from bloomery.base.errors import BloomeryError
+from bloomery.contracts.paths import RunPaths
+from monitoring.verify_run import verify_run
+
+TEXT = (".json", ".jsonl", ".md", ".html")
+"""Suffixes of texts. A changed digit leaves such a file readable."""
+KINDS = {
+    "published list of files": "published/publish.json",
+    "published model": "published/*/model*.safetensors",
+    "published logs": "published/*-logs/logs/metrics.jsonl",
+    "pointer of a result": "results/*.json",
+    "parity": "export/*/parity.json",
+    "exported weights": "export/*/*.safetensors",
+    "exported configuration": "export/*/config.json",
+    "model card": "export/*/README.md",
+    "checkpoint manifest": "train/checkpoints/{newest}/manifest.json",
+    "checkpoint weights": "train/checkpoints/{newest}/layer_*.pt",
+    "optimizer state": "train/checkpoints/{newest}/*optim_states.pt",
+    "reference logits": "train/checkpoints/{newest}/reference.safetensors",
+    "random state": "train/checkpoints/{newest}/random_rank_*.safetensors",
+    "segment": "train/segments/*.json",
+    "end of the training": "train/finished.json",
+    "section of the configuration": "config/*.json",
+    "section of a part": "config/ingest/*/*.json",
+    "report": "report/*.html",
+    "index": "index/index.json",
+    "verdict on the index": "index/verified.json",
+    "samples": "index/arrays/*/train/*.npy",
+    "blend": "index/arrays/*/blend_*.npy",
+    "tokens": "index/tokens/*/*.bin",
+    "lengths of documents": "index/tokens/*/*.idx",
+    "documents of token files": "index/tokens/*/*.documents.parquet",
+    "manifest of token files": "index/tokens/*/*.documents.json",
+    "tokenizer": "tokenizer/tokenizer.json",
+    "special tokens": "tokenizer/special_tokens_map.json",
+    "verdict on the tokenizer": "tokenizer/gate.json",
+    "counts of pre-tokens": "tokenizer/counts/*/*.parquet",
+    "mixture": "corpus/mixture.json",
+    "clean shard": "corpus/clean/*/*.parquet",
+    "manifest of a clean shard": "corpus/clean/*/*.json",
+    "removed documents": "corpus/removed/*/*.parquet",
+    "verdicts": "corpus/verdicts/*/*.parquet",
+    "measures": "corpus/measures/*/*.parquet",
+    "duplicates": "corpus/duplicates/*.parquet",
+    "raw shard": "corpus/raw/*/*.parquet",
+    "unreadable rows": "corpus/quarantine/*/*.jsonl",
+}
+"""Kind of file -> pattern of its files in the folder of the run. `{newest}` is the newest checkpoint."""
+
+
+@dataclass(frozen=True)
+class Edit:
+    """One changed byte."""
+
+    kind: str
+    file: Path
+    position: int
+    found: bool
+    """Whether the verification failed."""
+
+
+def files_of(run: Path, pattern: str) -> list[Path]:
+    """Return the files of a kind that are not empty."""
+    checkpoints = sorted(path.name for path in (run / "train/checkpoints").glob("step*"))
+    wanted = pattern.replace("{newest}", checkpoints[-1] if checkpoints else "none")
+    return sorted(path for path in run.glob(wanted) if path.is_file() and path.stat().st_size)
+
+
+def hostile_edits(run: Path, draws: int, seed: int) -> Iterator[Edit]:
+    """Change one byte `draws` times in each kind of file. The run is as before when the iteration ends."""
+    draw = random.Random(seed)
+    for kind, pattern in KINDS.items():
+        for _ in range(draws):
+            files = files_of(run, pattern)
+            if not files:
+                break
+            path = draw.choice(files).resolve()
+            before = path.read_bytes()
+            after, position = _edited(before, draw, text=path.suffix in TEXT)
+            path.write_bytes(after)
+            try:
+                yield Edit(kind, path, position, not _verified(run))
+            finally:
+                path.write_bytes(before)
+
+
+def _edited(content: bytes, draw: random.Random, *, text: bool) -> tuple[bytes, int]:
+    """Return the content with one changed byte, and the byte's position. In a text, a digit becomes another digit."""
+    digits = [place for place, byte in enumerate(content) if byte in b"0123456789"] if text else []
+    position = draw.choice(digits) if digits else draw.randrange(len(content))
+    others = [byte for byte in (b"0123456789" if digits else range(256)) if byte != content[position]]
+    return content[:position] + bytes([draw.choice(others)]) + content[position + 1 :], position
+
+
+def _verified(run: Path) -> bool:
+    try:
+        verify_run(RunPaths(run))
+    except BloomeryError:
+        return False
+    return True
+
+
+def main() -> None:
+    """Edit a copy of the run and print what was missed."""
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--run", type=Path, required=True, help="folder of a finished run")
+    arguments.add_argument("--draws", type=int, default=20, help="changes of each kind of file")
+    arguments.add_argument("--seed", type=int, default=0)
+    given = arguments.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        run = Path(folder) / given.run.name
+        shutil.copytree(given.run, run, symlinks=True)
+        edits = list(hostile_edits(run, given.draws, given.seed))
+    missed = [edit for edit in edits if not edit.found]
+    kinds = {edit.kind for edit in edits}
+    print(f"{len(edits)} changed bytes in {len(kinds)} kinds of file, {len(missed)} missed")
+    for edit in missed:
+        print(f"  missed: {edit.kind}, byte {edit.position} of {edit.file}")
+    raise SystemExit(bool(missed))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,158 @@
+"""Make the jobs of a finished run fail or be killed through Snakemake, and check that the last good results load.
+
+    python bench/last_good_result.py --run runs/sample --config config/sample.yaml --tries 100
+
+The rules are those whose result is a folder or has several files: tokenizer, index, reports, export, publication and
+logs. Each try makes Snakemake run one of these rules again on a copy of the run. Either the job fails while it writes,
+because no file may be larger than a limit, or the whole workflow is killed with SIGKILL at a random moment of the job.
+Then every result must be the one of before, byte for byte, under its documented path. After the last try, the workflow
+must finish the run again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import random
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from bloomery.base.digest import sha256_file
+
+ROOT = Path(__file__).parents[1]
+RULES = (
+    "train_tokenizer",
+    "build_index",
+    "report_corpus",
+    "report_tokenizer",
+    "report_training",
+    "export_model",
+    "publish_run",
+    "sync_logs",
+)
+LARGEST_FILE = 20_000
+"""Size in bytes above which a failing job cannot write. Each of these jobs writes a larger file."""
+SHOWN = (
+    "tokenizer/tokenizer.json",
+    "tokenizer/tokenizer_config.json",
+    "index/index.json",
+    "index/arrays",
+    "report/corpus.html",
+    "report/corpus.json",
+    "report/tokenizer.html",
+    "report/training.html",
+    "export",
+    "published",
+)
+"""Documented paths of the results."""
+
+
+@dataclass(frozen=True)
+class Try:
+    """One disturbed job."""
+
+    rule: str
+    how: str
+    """`failure` or `kill`."""
+    seconds: float
+    """Time after which the workflow was killed, or the time that the failing workflow took."""
+    lost: tuple[str, ...]
+    """Paths of results that are missing or changed afterwards."""
+
+
+def digests(run: Path) -> dict[str, str]:
+    """Return the digest of every file below the documented paths of the results."""
+    found = {}
+    for shown in SHOWN:
+        path = run / shown
+        folders = os.walk(path, followlinks=True) if path.is_dir() else [(path.parent, [], [path.name])]
+        for folder, _, names in folders:
+            for file in (Path(folder) / name for name in names):
+                found[file.relative_to(run).as_posix()] = sha256_file(file) if file.is_file() else "missing"
+    return found
+
+
+def disturb(run: Path, config: Path, rule: str, how: str, delay: float) -> Try:
+    """Run `rule` of the run again and disturb it. A kill comes `delay` seconds after the job has begun."""
+    before = digests(run)
+    command = [sys.executable, "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile"), "--forcerun", rule]
+    command += ["--until", rule, "--profile", str(ROOT / "workflow/profiles/local"), "--configfile", str(config)]
+    log = run / "logs" / f"{rule}.log"
+    log.unlink(missing_ok=True)
+    start = time.monotonic()
+    process = subprocess.Popen(
+        command,
+        start_new_session=True,
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        preexec_fn=_limit_files if how == "failure" else None,
+    )
+    if how == "kill":
+        while process.poll() is None and not log.exists():
+            time.sleep(0.02)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(delay)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    seconds = time.monotonic() - start
+    if not log.exists():
+        return Try(rule, how, seconds, ("the job did not begin",))
+    if how == "failure" and process.returncode == 0:
+        return Try(rule, how, seconds, ("the job did not fail",))
+    after = digests(run)
+    return Try(rule, how, seconds, tuple(name for name in before if after.get(name) != before[name]))
+
+
+def _limit_files() -> None:
+    """Let this process and its children write no file above `LARGEST_FILE`."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (LARGEST_FILE, LARGEST_FILE))
+
+
+def tries(run: Path, config: Path, count: int, seed: int) -> Iterator[Try]:
+    """Disturb the rules in turn."""
+    draw = random.Random(seed)
+    for number in range(count):
+        how = "failure" if number // len(RULES) % 4 == 0 else "kill"
+        yield disturb(run, config, RULES[number % len(RULES)], how, draw.uniform(0.0, 3.0))
+
+
+def main() -> None:
+    """Disturb a copy of the run, print each try, and let the workflow finish the run again."""
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--run", type=Path, required=True, help="folder of a finished run")
+    arguments.add_argument("--config", type=Path, required=True, help="configuration of the run")
+    arguments.add_argument("--tries", type=int, default=100)
+    arguments.add_argument("--seed", type=int, default=0)
+    given = arguments.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        run, config = Path(folder) / given.run.name, Path(folder) / "run.yaml"
+        shutil.copytree(given.run, run, symlinks=True)
+        config.write_text(yaml.safe_dump(yaml.safe_load(given.config.read_text()) | {"root": folder}))
+        bad = 0
+        for number, each in enumerate(tries(run, config, given.tries, given.seed), start=1):
+            bad += bool(each.lost)
+            print(
+                f"{number:>4} {each.rule:<17} {each.how:<8} {each.seconds:6.1f} s  {', '.join(each.lost[:3]) or 'ok'}"
+            )
+        command = [sys.executable, "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile")]
+        command += ["--profile", str(ROOT / "workflow/profiles/local"), "--configfile", str(config)]
+        done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True)
+        print(f"{given.tries} tries, {bad} with a lost result; the workflow then ended with code {done.returncode}")
+    raise SystemExit(bool(bad or done.returncode))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,28 @@
+"""Text of other programs and people, made safe to write into a Markdown page, such as a model card."""
+
+from __future__ import annotations
+
+import html
+import re
+
+from bloomery.base.visible_text import visible_text
+
+_SPECIAL = re.compile(r"[\\`*\[\]|~]|(?<![^\W_])_|_(?![^\W_])")
+"""Characters that begin markup anywhere in a line. `_` inside a word, as in `fr_text`, does not."""
+
+
+def markdown_text(text: str) -> str:
+    """Return `text` as one line that a Markdown page, or a cell of its tables, shows literally.
+
+    Line breaks become spaces. HTML and Markdown's own characters are escaped, and control characters are written out.
+    """
+    line = " ".join(visible_text(text).split())
+    return _SPECIAL.sub(lambda match: f"\\{match.group()}", html.escape(line, quote=False))
+
+
+def markdown_code(text: str) -> str:
+    """Return `text` as one line in Markdown's form of code, which shows it literally, also in a cell of a table."""
+    line = " ".join(visible_text(text).split()).replace("|", "\\|")
+    longest = max((len(run) for run in re.findall("`+", line)), default=0)
+    fence, space = "`" * (longest + 1), " " if "`" in line else ""
+    return f"{fence}{space}{line}{space}{fence}"

@@ -1,0 +1,37 @@
+"""`bloomery verify`: the command line of `monitoring.verify_run`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(help="Verify a run from its published model back to its sources.", add_completion=False)
+
+
+@app.command()
+def verify(
+    run: Annotated[Path, typer.Argument(help="Folder of the run, such as runs/sample.")],
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the verified links as one JSON document on stdout.")
+    ] = False,
+) -> None:
+    """Read every file of a run's chain and compare it with its recorded digest. Name the first file that differs.
+
+    The chain: published model, parity, weights, checkpoint, configuration, index, samples, shards, sources.
+    """
+    from dataclasses import asdict
+
+    from bloomery.base.atomic import dump_json
+    from bloomery.base.print_table import print_table
+    from bloomery.contracts.paths import RunPaths
+    from bloomery.orchestration.prepare_run import check_run
+    from monitoring.verify_run import verify_run
+
+    check_run(run)
+    links = verify_run(RunPaths(run))
+    if as_json:
+        print(dump_json([asdict(link) for link in links]), end="")
+        return
+    print_table(("verified", "files"), [[link.name, f"{link.files:,}"] for link in links], title=run.as_posix())

@@ -1,0 +1,222 @@
+"""Make checkpoints from a tiny random BloomForCausalLM of transformers by the inverse of the export's mapping.
+
+The reference logits come from this model, too. The tests therefore compare with transformers' own forward pass.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+
+from bloomery.base.atomic import write_json
+from bloomery.config.delivery import ExportConfig
+from bloomery.config.model import ModelConfig
+from bloomery.config.stages import ExportStage, TrainStage, write_stage
+from bloomery.config.training import TrainingConfig
+from bloomery.contracts.checkpoint import CheckpointManifest, layer_file, list_files, step_name, write_manifest
+from bloomery.contracts.paths import RunPaths
+from bloomery.contracts.sample_prefix import SamplePrefix
+from bloomery.contracts.segment import Segment, SegmentStatus, write_segment
+from bloomery.spec.parameters import declare, layer_count, padded_vocabulary
+from bloomery.spec.weight_files import PRECISION_DTYPES
+from export.mapping.bloom import to_transformers
+
+LANGUAGES = {
+    "code": {"documents": 3, "bytes": 900, "share": 0.3, "weight": 0.25},
+    "en": {"documents": 5, "bytes": 1500, "share": 0.5, "weight": 0.5},
+    "zhs": {"documents": 2, "bytes": 400, "share": 0.13, "weight": 0.15},
+    "zht": {"documents": 2, "bytes": 200, "share": 0.07, "weight": 0.1},
+}
+SENTENCES = ["the river runs to the sea", "the sea rises to the sky", "a bird sings to the river", "the sky is a sea"]
+
+
+@dataclass
+class FabricatedRun:
+    """A finished run with one checkpoint, and the model from which the checkpoint was made."""
+
+    paths: RunPaths
+    stage: ExportStage
+    manifest: CheckpointManifest
+    whole: Any
+    """The BloomForCausalLM in fp32 with the weights of the checkpoint."""
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.paths.checkpoints / step_name(self.manifest.iteration)
+
+    @property
+    def target(self) -> Path:
+        return self.paths.export / self.stage.model_name
+
+    def with_export(self, **settings: Any) -> ExportStage:
+        return self.stage.model_copy(update={"export": ExportConfig(**settings)})
+
+    def rewrite_manifest(self) -> None:
+        """List the current files in the manifest, as if the checkpoint had been wrong from the start."""
+        write_manifest(self.checkpoint, self.manifest.model_copy(update={"files": list_files(self.checkpoint)}))
+
+    def edit_layer(self, layer: int, rank: int, change: Callable[[dict[str, torch.Tensor]], None]) -> Path:
+        path = self.checkpoint / layer_file(layer, rank)
+        state = torch.load(path, weights_only=True)
+        change(state)
+        torch.save(state, path)
+        return path
+
+
+def make_tokenizer(folder: Path) -> int:
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    special = ["<unk>", "<s>", "</s>", "<pad>"]
+    trainer = trainers.BpeTrainer(
+        vocab_size=290,
+        special_tokens=special,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(SENTENCES * 3, trainer)
+    folder.mkdir(parents=True, exist_ok=True)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    roles = {"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>"}
+    write_json(folder / "tokenizer_config.json", {"tokenizer_class": "PreTrainedTokenizerFast", **roles})
+    write_json(folder / "special_tokens_map.json", roles)
+    return tokenizer.get_vocab_size()
+
+
+def random_bloom(model: ModelConfig, rows: int, dtype: torch.dtype) -> Any:
+    from transformers import BloomConfig, BloomForCausalLM
+
+    config = BloomConfig(
+        vocab_size=rows,
+        hidden_size=model.hidden_size,
+        n_layer=model.layers,
+        n_head=model.heads,
+        layer_norm_epsilon=model.layer_norm_epsilon,
+        hidden_dropout=0.0,
+        attention_dropout=0.0,
+    )
+    whole = BloomForCausalLM(config).eval()
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for name, parameter in whole.named_parameters():
+            # Biases and norms are random too. Their usual initial values 0 and 1 would hide exchanged or added tensors.
+            center = 1.0 if "norm" in name and name.endswith("weight") else 0.0
+            value = center + 0.2 * torch.randn(parameter.shape, generator=generator)
+            parameter.copy_(value.to(dtype))
+    return whole
+
+
+def cut(whole: Any, model: ModelConfig, rows: int, ranks: int, folder: Path, dtype: torch.dtype, tied: bool) -> None:
+    """Write the layer files of every tensor-parallel rank."""
+    state = whole.state_dict()
+    files: dict[str, dict[str, torch.Tensor]] = {}
+    for parameter in declare(model, rows):
+        tensor = state[to_transformers(parameter.name)].to(dtype)
+        for rank in range(ranks):
+            shard = tensor[parameter.shard_slices(rank, ranks)].clone()
+            for layer in (parameter.layer, *(parameter.tied_layers if tied else ())):
+                files.setdefault(layer_file(layer, rank), {})[parameter.local_name] = shard
+    for name, content in files.items():
+        torch.save(content, folder / name)
+
+
+def write_logs(paths: RunPaths, iteration: int) -> None:
+    paths.logs.mkdir(parents=True)
+    step = {"iteration": iteration, "consumed_samples": 400, "consumed_tokens": 12800, "segment": 1}
+    train = {
+        "global_batch_size": 4,
+        "learning_rate": 1e-3,
+        "loss": 5.4321,
+        "grad_norm": 1.0,
+        "seconds": 0.1,
+        "tokens_per_second": 1280.0,
+        "tflops_hardware": 0.1,
+        "tflops_model": 0.1,
+        "samples_per_second": 40.0,
+        "total_iterations": iteration,
+    }
+    time = {"time": "2026-01-01T00:00:00Z"}
+    validation = {"validation": {"en": 5.25, "zhs": 6.125}, "validation_mean": 5.6875}
+    lines = [json.dumps(step | time | train), json.dumps(step | time | validation)]
+    (paths.logs / "metrics.jsonl").write_text("".join(line + "\n" for line in lines))
+
+
+def fabricate(
+    folder: Path, tensor: int = 2, pipeline: int = 1, layers: int = 2, precision: str = "bf16", tied_copy: bool = False
+) -> FabricatedRun:
+    """Make a finished run in `folder`/runs/tiny."""
+    paths = RunPaths(folder / "runs" / "tiny")
+    dtype = getattr(torch, PRECISION_DTYPES[precision])
+    model = ModelConfig(layers=layers, hidden_size=32, heads=4, sequence_length=32, vocabulary_multiple=16)
+    entries = make_tokenizer(paths.tokenizer)
+    rows = padded_vocabulary(entries, model, tensor)
+    assert rows > entries, "the embedding must have padding rows"
+    training = TrainingConfig.model_validate(
+        {
+            "train_samples": 400,
+            "batch": {"global_batch_size": 4},
+            "optimizer": {"learning_rate": 1e-3},
+            "precision": precision,
+            "parallel": {"tensor": tensor, "pipeline": pipeline},
+        }
+    )
+    iteration = 100
+    checkpoint = paths.checkpoints / step_name(iteration)
+    checkpoint.mkdir(parents=True)
+    whole = random_bloom(model, rows, dtype)
+    cut(whole, model, rows, tensor, checkpoint, dtype, tied_copy)
+    tokens = torch.randint(4, entries, (3, 24), generator=torch.Generator().manual_seed(2))
+    with torch.inference_mode():
+        logits = whole(input_ids=tokens).logits.contiguous()
+    save_file({"tokens": tokens, "logits": logits}, checkpoint / "reference.safetensors")
+    (checkpoint / "mp_rank_00_model_states.pt").write_bytes(b"never opened")
+    manifest = CheckpointManifest(
+        identity="0" * 32,
+        prefix=SamplePrefix(samples=400, stages=[], datasets={}),
+        config=TrainStage(name="tiny", seed=1, model=model, training=training).model_dump(mode="json"),
+        iteration=iteration,
+        consumed_samples=400,
+        consumed_tokens=12800,
+        tensor_parallel=tensor,
+        pipeline_parallel=pipeline,
+        data_parallel=1,
+        vocabulary_size=entries,
+        vocabulary_rows=rows,
+        layers=layer_count(model),
+        versions={"torch": "0"},
+        files=list_files(checkpoint),
+    )
+    write_manifest(checkpoint, manifest)
+    segment = Segment(
+        number=1,
+        status=SegmentStatus.FINISHED,
+        first_iteration=1,
+        iteration=iteration,
+        total_iterations=iteration,
+        consumed_samples=400,
+        consumed_tokens=12800,
+        checkpoint=checkpoint.name,
+        identity="0" * 32,
+    )
+    write_segment(paths.finished, segment)
+    paths.corpus.mkdir(parents=True)
+    write_json(paths.corpus / "mixture.json", {"languages": LANGUAGES, "sources": {}})
+    write_logs(paths, iteration)
+    stage = ExportStage(
+        name="tiny",
+        model_name="tiny-bloom",
+        export=ExportConfig(),
+        model=model,
+        training=training,
+        licences={"sample": "CC0-1.0"},
+    )
+    write_stage(paths.config / "export.json", stage)
+    return FabricatedRun(paths, stage, manifest, whole)

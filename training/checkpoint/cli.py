@@ -1,0 +1,70 @@
+"""The `bloomery checkpoint` commands."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(no_args_is_help=True, help="Repair a checkpoint of a training.")
+
+
+class _OnDrift(StrEnum):
+    """Values of --on-drift."""
+
+    MEAN_FP32 = "mean-fp32"
+    RANK0 = "rank0"
+
+
+@app.callback()
+def _group() -> None:
+    """Make `repair` a subcommand, although it is the only one."""
+
+
+@app.command()
+def repair(
+    run: Annotated[Path, typer.Option(help="Folder of the run, such as runs/<name>.")],
+    on_drift: Annotated[
+        _OnDrift,
+        typer.Option(
+            help="What replaces copies that differ. mean-fp32: the mean of all copies, computed in fp32 or better. "
+            "rank0: the first copy."
+        ),
+    ],
+    checkpoint: Annotated[
+        str | None,
+        typer.Option(help="Name of the checkpoint, such as step00000100. Default: the newest checkpoint."),
+    ] = None,
+) -> None:
+    """Make the copies of weights, fp32 master weights, moments and random number states in a checkpoint equal.
+
+    The command prints each repaired tensor and the greatest difference between two of its copies. The repair is
+    recorded in the checkpoint's manifest.json, and the checkpoint before the repair moves to train/before-repair. The
+    command fails with exit code 75 while a process is training the run.
+    """
+    from bloomery.base.print_table import print_table
+    from bloomery.base.progress import say
+    from bloomery.contracts.paths import RunPaths
+    from training.checkpoint.repair_checkpoint import check_run, repair_checkpoint
+    from training.loop.hold_lease import lease
+    from training.loop.quiet_logging import quiet_logging
+
+    quiet_logging()
+    paths = RunPaths(run)
+    check_run(paths)
+    with lease(paths.train, wait=False):
+        done = repair_checkpoint(paths, checkpoint, on_drift.value)
+    if done.before is None:
+        say(f"all copies in {done.checkpoint} are equal; nothing was changed")
+        return
+    rows = [
+        [name, "replaced by rank 0's" if difference is None else f"{difference:.3g}"]
+        for name, difference in done.tensors.items()
+    ]
+    print_table(("repaired tensor", "greatest difference"), rows, title=f"{done.checkpoint}, {on_drift.value}")
+    say(
+        f"when the training starts from the repaired {done.checkpoint}, it computes the reference logits that an "
+        "export needs"
+    )
