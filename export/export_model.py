@@ -17,7 +17,7 @@ from bloomery.base.folders import atomic_folder
 from bloomery.base.progress import say
 from bloomery.checkpoint.weights import Checkpoint
 from bloomery.config.stages import ExportStage
-from bloomery.contracts.checkpoint import list_files
+from bloomery.contracts.file_entry import list_files
 from bloomery.contracts.lineage import export_inputs
 from bloomery.contracts.parity import PARITY_NAME, Parity, write_parity
 from bloomery.contracts.paths import RunPaths
@@ -204,5 +204,5 @@ def _parity(facts: CardFacts, folder: Path, made_from: dict[str, str]) -> Parity
             **{name: version(name) for name in ("safetensors", "tokenizers", "torch", "transformers")},
         },
         made_from=made_from,
-        files={name: entry for name, entry in list_files(folder).items() if name != PARITY_NAME},
+        files=list_files(folder, omit={PARITY_NAME}),
     )

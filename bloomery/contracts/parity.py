@@ -13,7 +13,7 @@ from bloomery.base.atomic import read_json, write_json
 from bloomery.base.errors import InputError
 from bloomery.config.explain_value import wrong_values
 from bloomery.config.section import Count
-from bloomery.contracts.checkpoint import FileEntry
+from bloomery.contracts.file_entry import FileEntry
 from bloomery.contracts.safe_path import SafeName, SafePath
 
 PARITY_NAME = "parity.json"

@@ -19,13 +19,14 @@ from bloomery.config.delivery import ExportConfig
 from bloomery.config.model import ModelConfig
 from bloomery.config.stages import ExportStage, TrainStage, write_stage
 from bloomery.config.training import TrainingConfig
-from bloomery.contracts.checkpoint import CheckpointManifest, layer_file, list_files, step_name, write_manifest
+from bloomery.contracts.checkpoint import CheckpointManifest, layer_file, step_name, write_manifest
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.sample_prefix import SamplePrefix
 from bloomery.contracts.segment import Segment, SegmentStatus, write_segment
 from bloomery.spec.parameters import declare, layer_count, padded_vocabulary
 from bloomery.spec.weight_files import PRECISION_DTYPES
 from export.mapping.bloom import to_transformers
+from tests.support.checkpoint_manifests import files_of
 
 LANGUAGES = {
     "code": {"documents": 3, "bytes": 900, "share": 0.3, "weight": 0.25},
@@ -59,7 +60,7 @@ class FabricatedRun:
 
     def rewrite_manifest(self) -> None:
         """List the current files in the manifest, as if the checkpoint had been wrong from the start."""
-        write_manifest(self.checkpoint, self.manifest.model_copy(update={"files": list_files(self.checkpoint)}))
+        write_manifest(self.checkpoint, self.manifest.model_copy(update={"files": files_of(self.checkpoint)}))
 
     def edit_layer(self, layer: int, rank: int, change: Callable[[dict[str, torch.Tensor]], None]) -> Path:
         path = self.checkpoint / layer_file(layer, rank)
@@ -192,7 +193,7 @@ def fabricate(
         vocabulary_rows=rows,
         layers=layer_count(model),
         versions={"torch": "0"},
-        files=list_files(checkpoint),
+        files=files_of(checkpoint),
     )
     write_manifest(checkpoint, manifest)
     segment = Segment(

@@ -25,7 +25,8 @@ from bloomery.config.stages import (
     TrainStage,
     write_stage,
 )
-from bloomery.contracts.checkpoint import CheckpointManifest, FileEntry, list_files, write_manifest
+from bloomery.contracts.checkpoint import CheckpointManifest, write_manifest
+from bloomery.contracts.file_entry import list_files
 from bloomery.contracts.index_manifest import read_index_manifest
 from bloomery.contracts.lease import LEASE_NAME, LeaseHolder, render_holder
 from bloomery.contracts.paths import RunPaths
@@ -168,9 +169,8 @@ def _forget_own_digests(folder: Path) -> None:
     """
     for path in folder.rglob("*.json"):
         value = json.loads(path.read_text())
-        own = KEY if isinstance(value, dict) and KEY in value else "digest" if path.name == "manifest.json" else None
-        if own is not None:
-            del value[own]
+        if isinstance(value, dict) and KEY in value:
+            del value[KEY]
             path.write_text(dump_json(value))
 
 
@@ -179,10 +179,8 @@ def list_again(run: HostileRun) -> None:
 
     A change of a file then is not found by its digest, as if the file had been written like this.
     """
-    for path, files in (
-        (run.checkpoint / "manifest.json", list_files(run.checkpoint)),
-        (run.model / "parity.json", list_files(run.model)),
-    ):
+    for path in (run.checkpoint / "manifest.json", run.model / "parity.json"):
         value = read_json(path)
-        value["files"] = {name: FileEntry.model_dump(entry) for name, entry in files.items() if name != path.name}
+        entries = list_files(path.parent, omit={path.name})
+        value["files"] = {name: entry.model_dump() for name, entry in entries.items()}
         write_json(path, value)
