@@ -28,6 +28,8 @@ class Parity(BaseModel):
     """Name of the exported model."""
     checkpoint: SafeName
     """Folder of the checkpoint below train/checkpoints."""
+    chosen: bool = False
+    """Whether a user chose the checkpoint (`--checkpoint`). Otherwise it was the last one of the finished training."""
     iteration: Count
     consumed_tokens: Count
     parameters: Count

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from checkpoint_manifests import files_of
 from safetensors.torch import save_file
 
 from bloomery.base.atomic import write_json
@@ -26,7 +27,6 @@ from bloomery.contracts.segment import Segment, SegmentStatus, write_segment
 from bloomery.spec.parameters import declare, layer_count, padded_vocabulary
 from bloomery.spec.weight_files import PRECISION_DTYPES
 from export.mapping.bloom import to_transformers
-from tests.support.checkpoint_manifests import files_of
 
 LANGUAGES = {
     "code": {"documents": 3, "bytes": 900, "share": 0.3, "weight": 0.25},
@@ -216,7 +216,6 @@ def fabricate(
         model_name="tiny-bloom",
         export=ExportConfig(),
         model=model,
-        training=training,
         licences={"sample": "CC0-1.0"},
     )
     write_stage(paths.config / "export.json", stage)

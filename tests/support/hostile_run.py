@@ -31,7 +31,7 @@ from bloomery.contracts.index_manifest import read_index_manifest
 from bloomery.contracts.lease import LEASE_NAME, LeaseHolder, render_holder
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.result import Place
-from bloomery.contracts.resume_policy import identity
+from bloomery.contracts.resume_policy import identity, saved_stage
 from bloomery.contracts.sample_prefix import sample_prefix
 from bloomery.contracts.segment import read_segment, write_segment
 from bloomery.contracts.skips import Skip, Skips, write_skips
@@ -73,8 +73,7 @@ class HostileRun:
 def make_hostile_run(folder: Path) -> HostileRun:
     """Make the run in `folder`/runs/tiny."""
     made = fabricate(folder)
-    paths, training = made.paths, made.stage.training
-    train = TrainStage(name="tiny", seed=1, model=made.stage.model, training=training)
+    paths, train = made.paths, saved_stage(made.manifest)
     publish = PublishStage(name="tiny", model_name="tiny-bloom", publish=PublishConfig(hub=False))
     export = made.stage.model_copy(update={"export": ExportConfig()})
     for name, section in (("train", train), ("publish", publish), ("export", export)):

@@ -17,6 +17,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
+from checkpoint_manifests import list_files_again
 from fabricated_training import make_index, stage
 from ranks import run_ranks
 
@@ -28,7 +29,6 @@ from bloomery.contracts.checkpoint import (
     read_checkpoint,
     read_manifest,
 )
-from tests.support.checkpoint_manifests import list_files_again
 
 pytestmark = [pytest.mark.distributed, pytest.mark.slow]
 

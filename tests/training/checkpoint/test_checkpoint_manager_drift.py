@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from checkpoint_manifests import list_files_again
 from fabricated_training import stage
 from ranks import RankError, run_ranks
 from safetensors.torch import load_file, save_file
 from segments import opened
-
-from tests.support.checkpoint_manifests import list_files_again
 
 pytestmark = [pytest.mark.distributed, pytest.mark.slow]
 

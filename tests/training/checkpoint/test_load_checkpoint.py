@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from checkpoint_manifests import list_files_again
 from fabricated_training import make_index, stage
 from ranks import run_ranks
 from whole_model import assemble
@@ -20,7 +21,6 @@ from whole_model import assemble
 from bloomery.base.errors import ConfigError
 from bloomery.config.stages import TrainStage
 from bloomery.contracts.checkpoint import layer_file, read_checkpoint
-from tests.support.checkpoint_manifests import list_files_again
 
 pytestmark = [pytest.mark.distributed, pytest.mark.slow]
 

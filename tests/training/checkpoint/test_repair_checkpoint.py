@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from checkpoint_manifests import files_of, list_files_again
 from fabricated_training import stage
 from ranks import RankError, run_ranks
 from safetensors.torch import load_file, save_file
@@ -27,7 +28,6 @@ from bloomery.contracts.checkpoint import REFERENCE_NAME, lacks_reference, read_
 from bloomery.contracts.file_entry import list_files
 from bloomery.contracts.paths import RunPaths
 from export.export_model import export_model
-from tests.support.checkpoint_manifests import files_of, list_files_again
 from training.checkpoint.repair_checkpoint import repair_checkpoint
 from training.checkpoint.repair_tensors import open_to_save
 from training.loop.hold_lease import lease
@@ -159,9 +159,7 @@ def test_a_training_refuses_different_copies_names_the_repair_and_resumes_after_
     assert CliRunner().invoke(app, command.split()[1:]).exit_code == 0
     assert lacks_reference(read_checkpoint(checkpoint))
     write_word_tokenizer(run)
-    export = ExportStage(
-        name="r", model_name="r", export=ExportConfig(), model=LAYOUT.model, training=LAYOUT.training, licences={}
-    )
+    export = ExportStage(name="r", model_name="r", export=ExportConfig(), model=LAYOUT.model, licences={})
     with pytest.raises(CheckFailedError, match="repaired, and its reference logits have not been computed since"):
         export_model(export, run, run.export / "r", checkpoint_name=checkpoint.name)
     # The first load adds the reference logits, with which the second load is compared, on another layout.

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from checkpoint_manifests import list_files_again
 from fabricated_training import stage
 from planted_nan import Plant, run_chain
 from safetensors.torch import load_file, save_file
@@ -23,7 +24,6 @@ from bloomery.contracts.checkpoint import (
     write_manifest,
 )
 from bloomery.contracts.paths import RunPaths
-from tests.support.checkpoint_manifests import list_files_again
 from training.guards.incident import incident_files, read_incident
 
 pytestmark = [pytest.mark.distributed, pytest.mark.slow]
