@@ -16,8 +16,8 @@ class Row(NamedTuple):
     claim: str
     limit: str
     measured: str
-    peer: str
-    """Text about the peer: its name, its conditions and its results. It is empty if there is no peer."""
+    peer: str = ""
+    """Text about the peer: its name, its conditions and its results. Empty for a benchmark without a peer."""
 
 
 Result = Any
@@ -45,20 +45,29 @@ def words_of(peer: dict[str, str]) -> str:
     return f", words split by {peer['words']}" if "words" in peer else ""
 
 
+def peer_on_same_texts(result: Result, part: str) -> str:
+    """Return the text about a peer that ran on the same texts. `part` names the part of the peer that was timed."""
+    peer = result["peer"]
+    return (
+        f"{peer['name']}, {part}{words_of(peer)}: {median(result, 'peer'):.2g} MB/s on "
+        f"{result['megabytes_with_peer']} MB, ours is {times(result['times_faster'])} as fast on the same texts"
+    )
+
+
 def workflow(result: Result) -> Iterator[Row]:
     """Yield the rows of bench/workflow.py."""
     limits = result["limits"]
     limit = f"{limits['seconds'] / 60:.0f} min, {limits['pss_bytes'] / GIB:.0f} GiB"
     measured = f"{result['seconds']:.0f} s, {result['pss_bytes'] / GIB:.1f} GiB"
-    yield Row("`make run` after the installation, two cores; memory is the PSS of all processes", limit, measured, "")
-    yield Row("a second run with nothing to do", f"{limits['rerun_seconds']:.0f} s", f"{result['rerun_seconds']} s", "")
+    yield Row("`make run` after the installation, two cores; memory is the PSS of all processes", limit, measured)
+    yield Row("a second run with nothing to do", f"{limits['rerun_seconds']:.0f} s", f"{result['rerun_seconds']} s")
 
 
 def startup(result: Result) -> Iterator[Row]:
     """Yield the rows of bench/startup.py."""
     for name, limit in result["limit_seconds"].items():
         shown = f"`{name}`" + (" of BLOOM-176B" if name.endswith("plan") else "")
-        yield Row(shown, f"{limit} s", f"{result['seconds'][name]['median']:.2f} s", "")
+        yield Row(shown, f"{limit} s", f"{result['seconds'][name]['median']:.2f} s")
 
 
 def status(result: Result) -> Iterator[Row]:
@@ -89,7 +98,6 @@ def divergence(result: Result) -> Iterator[Row]:
         f"false alarms of divergence in 100,000 healthy iterations, of {result['healthy_iterations']:,} simulated",
         f"{result['limits']['false_alarms_per_100000']:g}",
         f"{result['false_alarms_per_100000']:g}",
-        "",
     )
 
 
@@ -107,7 +115,6 @@ def sync(result: Result) -> Iterator[Row]:
         "a sync with nothing new",
         f"{limits['unchanged_requests']} requests",
         f"{unchanged['requests']} requests, {unchanged['bytes']} bytes in their bodies",
-        "",
     )
 
 
@@ -117,9 +124,7 @@ def init_estimate(result: Result) -> Iterator[Row]:
         f"{name} {100 * each['error']:+.0f} % of {each['real_seconds']:.0f} s"
         for name, each in result["shapes"].items()
     )
-    yield Row(
-        "duration that `bloomery init` estimates, three shapes", f"within {100 * result['floor']:.0f} %", shown, ""
-    )
+    yield Row("duration that `bloomery init` estimates, three shapes", f"within {100 * result['floor']:.0f} %", shown)
 
 
 def first_token(result: Result) -> Iterator[Row]:
@@ -129,7 +134,6 @@ def first_token(result: Result) -> Iterator[Row]:
         f"{result['megabytes_compressed']:.0f} MB compressed",
         f"{result['limit_seconds']:.0f} s",
         f"{result['seconds']:.0f} s, of which `init` {result['init_seconds']:.0f} s",
-        "",
     )
 
 
@@ -155,7 +159,6 @@ def planned_sizes(result: Result) -> Iterator[Row]:
         "10,000 iterations",
         f"within {100 * result['limit']:.0f} %",
         f"greatest deviation: {shown}",
-        "",
     )
 
 
@@ -166,7 +169,6 @@ def save_comparison(result: Result) -> Iterator[Row]:
         f"comparison of replicas before a save ({result['parameters'] / 1e6:.0f} M parameters, {result['layout']})",
         f"{result['ceiling_percent']:.0f} % of the save",
         f"{result['compare_percent_of_save']:.1f} %: {seconds['compare']:.2f} s of {seconds['save']:.1f} s",
-        "",
     )
 
 
@@ -210,9 +212,7 @@ def corpus_filters(result: Result) -> Iterator[Row]:
         "measure and judge without language identification, one core",
         f"{floor(result, 'filters_all'):.0f} MB/s, {floor(result, 'times'):.0f} times the peer",
         f"{median(result, 'filters_all'):.0f} MB/s; with keys and files {median(result, 'jobs_all'):.0f} MB/s",
-        f"{result['peer']['name']}, Gopher and FineWeb filters{words_of(result['peer'])}: "
-        f"{median(result, 'peer'):.2g} MB/s on {result['megabytes_with_peer']} MB, ours is "
-        f"{times(result['times_faster'])} as fast on the same texts",
+        peer_on_same_texts(result, "Gopher and FineWeb filters"),
     )
 
 
@@ -222,9 +222,7 @@ def corpus_minhash(result: Result) -> Iterator[Row]:
         "MinHash signatures, 14 bands of 8 rows, one core",
         f"{floor(result, 'ours_all'):.0f} MB/s, {floor(result, 'times'):.0f} times the peer",
         f"{median(result, 'ours_all'):.0f} MB/s",
-        f"{result['peer']['name']}, MinhashDedupSignature{words_of(result['peer'])}: "
-        f"{median(result, 'peer'):.2g} MB/s on {result['megabytes_with_peer']} MB, ours is "
-        f"{times(result['times_faster'])} as fast on the same texts",
+        peer_on_same_texts(result, "MinhashDedupSignature"),
     )
 
 
@@ -246,7 +244,6 @@ def langid_accuracy(result: Result) -> Iterator[Row]:
         "([per language](language-identification.md#accuracy))",
         f"{result['floor']:.0f} %",
         f"{result['mean_percent']:.1f} %",
-        "",
     )
 
 
@@ -281,7 +278,6 @@ def corpus_memory(result: Result) -> Iterator[Row]:
         f"{peak + left['measured']:.0f} MiB",
         f"{peak:.0f} MiB; {flat['measured']} of {flat['floor']} jobs do not grow with the input, apart from the "
         f"{result['dedup_memory_mib']} MiB of `dedup.memory_bytes`",
-        "",
     )
 
 
@@ -330,7 +326,6 @@ def index(result: Result) -> Iterator[Row]:
         f"an index of {run['samples'] / 1e6:.1f} M samples over {run['documents'] / 1e6:.0f} M documents, cold files",
         f"{run['limit_seconds']:.0f} s, {run['limit_bytes'] / 1e9:.0f} GB",
         f"{run['seconds']:.0f} s, {run['peak_rss_bytes'] / 1e9:.1f} GB",
-        "",
     )
 
 

@@ -1,4 +1,5 @@
-"""Helpers of the benchmarks: read documents, bind to one core, time programs in turn, and print the JSON result."""
+"""Helpers of the benchmarks: read documents, bind to one core, time programs in turn, run the workflow, and print the
+JSON result."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ import gc
 import json
 import os
 import platform
+import sys
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -180,12 +182,27 @@ def finish(benchmark: str, result: dict[str, Any], floors: list[Floor], *, same_
         {"what": floor.what, "measured": round(floor.measured, 2), "floor": floor.floor, "held": ok}
         for floor, ok in zip(floors, held, strict=True)
     ]
-    print(
-        json.dumps(
-            {"benchmark": benchmark, **result, "floors": named, "machine": machine(), "passed": passed}, indent=2
-        )
-    )
+    return report(benchmark, {**result, "floors": named, "machine": machine()}, passed=passed)
+
+
+def report(benchmark: str, result: dict[str, Any], *, passed: bool) -> int:
+    """Print the JSON result. Return the exit code: 0 if the benchmark passed, else 1."""
+    print(json.dumps({"benchmark": benchmark, **result, "passed": passed}, indent=2))
     return 0 if passed else 1
+
+
+def workflow_command(folder: Path, configuration: Path, *targets: str) -> list[str]:
+    """Return the command that runs the workflow in `folder` with the local profile. Default target: everything."""
+    return [
+        *(sys.executable, "-m", "snakemake", *targets, "--snakefile", str(ROOT / "Snakefile")),
+        *("--directory", str(folder), "--profile", str(ROOT / "workflow/profiles/local")),
+        *("--configfile", str(configuration)),
+    ]
+
+
+def workflow_environment() -> dict[str, str]:
+    """Return this process's environment, with the programs of this Python first in the path."""
+    return os.environ | {"PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])}
 
 
 def machine() -> dict[str, Any]:

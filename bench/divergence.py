@@ -21,7 +21,6 @@ The program prints JSON.
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import sys
 from dataclasses import replace
@@ -30,6 +29,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 import numpy as np
+from _support import report
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 
@@ -186,7 +186,6 @@ def main() -> int:
         and iterations >= LIMITS["healthy_iterations"]
     )
     result = {
-        "benchmark": "divergence",
         "settings": DivergenceConfig().model_dump(mode="json"),
         "divergences": found,
         "found_by_the_spike_detector_of_20": found_by_spikes(),
@@ -195,10 +194,8 @@ def main() -> int:
         "false_alarms_per_100000": round(per_100000, 3),
         "real": real_noise(options.metrics) if options.metrics else None,
         "limits": LIMITS,
-        "passed": passed,
     }
-    print(json.dumps(result, indent=2))
-    return 0 if passed else 1
+    return report("divergence", result, passed=passed)
 
 
 if __name__ == "__main__":

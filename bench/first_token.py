@@ -9,7 +9,6 @@ not counted.
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -19,7 +18,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from _support import CORPUS, ROOT, languages, machine
+from _support import CORPUS, languages, machine, report, workflow_command, workflow_environment
 
 LIMIT_SECONDS = 300.0
 _LOOK_EVERY_SECONDS = 0.2
@@ -33,14 +32,9 @@ def measure(folder: Path) -> dict[str, Any]:
         [*init, "--minutes", "10", "--output", "all.yaml", "--yes"], cwd=folder, stdout=sys.stderr, check=True
     )
     written = time.perf_counter()
-    command = [
-        *(sys.executable, "-m", "snakemake", "train", "--snakefile", str(ROOT / "Snakefile")),
-        *("--directory", str(folder), "--profile", str(ROOT / "workflow/profiles/local")),
-        *("--configfile", str(folder / "all.yaml")),
-    ]
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    command = workflow_command(folder, folder / "all.yaml", "train")
     process = subprocess.Popen(
-        command, stdout=sys.stderr, cwd=folder, env=os.environ | {"PATH": path}, start_new_session=True
+        command, stdout=sys.stderr, cwd=folder, env=workflow_environment(), start_new_session=True
     )
     metrics = folder / "runs/all/train/logs/metrics.jsonl"
     while process.poll() is None and not (metrics.exists() and metrics.stat().st_size):
@@ -60,17 +54,14 @@ def main() -> int:
         found = measure(Path(folder))
     seconds = round(found["init_seconds"] + found["workflow_seconds"], 1)
     result = {
-        "benchmark": "first_token",
         "languages": len(languages()),
         "megabytes_compressed": round(sum(path.stat().st_size for path in CORPUS.glob("*.jsonl.zst")) / 1e6, 1),
         **found,
         "seconds": seconds,
         "limit_seconds": LIMIT_SECONDS,
         "machine": machine(),
-        "passed": seconds <= LIMIT_SECONDS,
     }
-    print(json.dumps(result, indent=2))
-    return 0 if result["passed"] else 1
+    return report("first_token", result, passed=seconds <= LIMIT_SECONDS)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,6 @@ time that is proportional to the size.
 from __future__ import annotations
 
 import argparse
-import json
 import multiprocessing
 import os
 import shutil
@@ -27,7 +26,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from _support import machine
+from _support import machine, report
 
 from bloomery.base.atomic import read_json, write_json, write_text
 from bloomery.base.digest import digest_file
@@ -163,8 +162,7 @@ def main() -> int:
         run["limit_seconds"], run["limit_bytes"] = limit, LIMIT_BYTES
         run["held"] = run["seconds"] < limit and run["peak_rss_bytes"] < LIMIT_BYTES
     passed = all(run["held"] for run in runs)
-    print(json.dumps({"benchmark": "index", "runs": runs, "machine": machine(), "passed": passed}, indent=2))
-    return 0 if passed else 1
+    return report("index", {"runs": runs, "machine": machine()}, passed=passed)
 
 
 def tokenizer() -> str:

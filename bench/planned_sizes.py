@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from _support import ROOT, machine
+from _support import ROOT, machine, report, workflow_command, workflow_environment
 
 from bloomery.checks.load_config import validate_config
 from bloomery.config.run import RunConfig
@@ -126,13 +126,8 @@ def write_texts(path: Path, languages: list[str], documents: int) -> None:
 def train(folder: Path, config: dict[str, Any]) -> RunPaths:
     """Run the workflow in `folder` to the end of the training."""
     (folder / "run.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
-    command = [
-        *(sys.executable, "-m", "snakemake", "train", "--snakefile", str(ROOT / "Snakefile")),
-        *("--directory", str(folder), "--profile", str(ROOT / "workflow/profiles/local")),
-        *("--configfile", str(folder / "run.yaml")),
-    ]
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    subprocess.run(command, stdout=sys.stderr, cwd=folder, env=os.environ | {"PATH": path}, check=True)
+    command = workflow_command(folder, folder / "run.yaml", "train")
+    subprocess.run(command, stdout=sys.stderr, cwd=folder, env=workflow_environment(), check=True)
     return RunPaths(folder / "runs" / "sizes")
 
 
@@ -187,15 +182,8 @@ def main() -> int:
     shapes = {name: shape for name, shape in SHAPES.items() if arguments.only is None or arguments.only in name}
     found = {name: compare(shape) for name, shape in shapes.items()}
     largest = max(abs(each["deviation"]) for sizes in found.values() for each in sizes.values())
-    result = {
-        "benchmark": "planned_sizes",
-        "limit": LIMIT,
-        "largest_deviation": largest,
-        "shapes": found,
-        "machine": machine(),
-    }
-    print(json.dumps(result, indent=2))
-    return int(largest > LIMIT)
+    result = {"limit": LIMIT, "largest_deviation": largest, "shapes": found, "machine": machine()}
+    return report("planned_sizes", result, passed=largest <= LIMIT)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ comparison must take less than 25 % of the time of the save.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
 import sys
@@ -65,7 +64,7 @@ def _measure(folder: str, rounds: int) -> dict[str, Any]:
 
 def main() -> int:
     """Start the ranks, print the result, and return 1 if the comparison takes too long."""
-    from _support import machine
+    from _support import machine, report
     from ranks import run_ranks
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -75,7 +74,6 @@ def main() -> int:
         measured = run_ranks(_measure, 2, str(Path(scratch) / "run"), rounds, timeout=900)[0]
     compare, save = (statistics.median(measured[f"{name}_seconds"]) for name in ("compare", "save"))
     result = {
-        "benchmark": "save_comparison",
         "layout": "tensor 2 x pipeline 1 x data 1, gloo, bf16",
         "parameters": measured["parameters"],
         "rounds": rounds,
@@ -83,10 +81,8 @@ def main() -> int:
         "compare_percent_of_save": 100 * compare / save,
         "ceiling_percent": CEILING_PERCENT,
         "machine": machine(),
-        "passed": 100 * compare / save < CEILING_PERCENT,
     }
-    print(json.dumps(result, indent=2))
-    return 0 if result["passed"] else 1
+    return report("save_comparison", result, passed=100 * compare / save < CEILING_PERCENT)
 
 
 if __name__ == "__main__":

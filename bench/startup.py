@@ -11,12 +11,12 @@ least and greatest seconds.
 from __future__ import annotations
 
 import argparse
-import json
 import subprocess
 import sys
 import time
 from pathlib import Path
-from statistics import median
+
+from _support import report, spread
 
 LIMIT_SECONDS = {"bloomery --help": 0.4, "bloomery plan": 1.0}
 BLOOM = str(Path(__file__).parents[1] / "config/models/tr11-176b.yaml")
@@ -44,20 +44,14 @@ def main() -> int:
             value = seconds(command)
             if repeat:
                 taken[name].append(value)
-    figures = {
-        name: {"median": round(median(values), 3), "least": round(min(values), 3), "greatest": round(max(values), 3)}
-        for name, values in taken.items()
-    }
+    figures = {name: spread(values, 3) for name, values in taken.items()}
     passed = all(figures[name]["median"] < limit for name, limit in LIMIT_SECONDS.items())
     result = {
-        "benchmark": "startup",
         "repeats": options.repeats,
         "seconds": figures,
         "limit_seconds": LIMIT_SECONDS,
-        "passed": passed,
     }
-    print(json.dumps(result, indent=2))
-    return 0 if passed else 1
+    return report("startup", result, passed=passed)
 
 
 if __name__ == "__main__":

@@ -11,13 +11,13 @@ median, least and greatest seconds.
 from __future__ import annotations
 
 import argparse
-import json
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
-from statistics import median
+
+from _support import report, spread
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 
@@ -61,25 +61,19 @@ def main() -> int:
                 value = seconds(command)
                 if repeat:
                     taken[each].append(value)
-    figures = {
-        each: {"median": round(median(values), 3), "least": round(min(values), 3), "greatest": round(max(values), 3)}
-        for each, values in taken.items()
-    }
+    figures = {each: spread(values, 3) for each, values in taken.items()}
     middle = figures["status, long"]["median"]
     over_short = round(middle / figures["status, short"]["median"], 2)
     passed = middle < LIMITS["seconds"] and over_short < LIMITS["long_over_short"]
     result = {
-        "benchmark": "status",
         "repeats": options.repeats,
         "metrics_bytes": {"long": long_bytes, "short": short_bytes},
         "seconds": figures,
         "long_over_short": over_short,
         "long_over_help": round(middle / figures["bloomery --help"]["median"], 2),
         "limits": LIMITS,
-        "passed": passed,
     }
-    print(json.dumps(result, indent=2))
-    return 0 if passed else 1
+    return report("status", result, passed=passed)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,6 @@ requests, and seconds of the whole program.
 from __future__ import annotations
 
 import argparse
-import json
 import random
 import subprocess
 import sys
@@ -24,6 +23,8 @@ import time
 from pathlib import Path
 from statistics import median_low
 from typing import Any
+
+from _support import report
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 
@@ -123,16 +124,13 @@ def main() -> int:
     requests = max(figures[way]["unchanged"]["requests"] for way in ways)
     passed = share < LIMITS["appended_share"] and requests <= LIMITS["unchanged_requests"]
     result = {
-        "benchmark": "sync",
         "repeats": options.repeats,
         "iterations": {"first": ITERATIONS, "appended": MORE},
         **figures,
         "appended_share": round(share, 5),
         "limits": LIMITS,
-        "passed": passed,
     }
-    print(json.dumps(result, indent=2))
-    return 0 if passed else 1
+    return report("sync", result, passed=passed)
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import zstandard
+from _support import report
 
 from data_prep.corpus import _text
 
@@ -103,7 +104,6 @@ def main() -> int:
     peer_speed = peer_megabytes / peer_seconds
     passed = different == 0 and all(speeds[name] >= floor for name, floor in FLOORS_MB_PER_SECOND.items())
     result = {
-        "benchmark": "text_kernel",
         "documents": len(texts),
         "megabytes": round(megabytes, 1),
         "languages": len(options.files),
@@ -117,10 +117,8 @@ def main() -> int:
             "documents_compared": len(peer),
             "values_different": different,
         },
-        "passed": passed,
     }
-    print(json.dumps(result, indent=2))
-    return 0 if passed else 1
+    return report("text_kernel", result, passed=passed)
 
 
 if __name__ == "__main__":

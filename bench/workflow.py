@@ -10,7 +10,6 @@ sampled twice a second.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import subprocess
 import sys
@@ -20,8 +19,8 @@ import time
 from pathlib import Path
 
 import psutil
+from _support import ROOT, report, workflow_command
 
-ROOT = Path(__file__).parents[1]
 LIMITS = {"seconds": 360.0, "pss_bytes": 4 << 30, "rerun_seconds": 15.0}
 SAMPLE_EVERY_SECONDS = 0.5
 
@@ -40,10 +39,7 @@ def pss_bytes(process: psutil.Process) -> int:
 
 def run(folder: Path) -> tuple[float, int, int]:
     """Run the workflow once, and return its seconds, peak PSS in bytes and exit code."""
-    command = [
-        *(sys.executable, "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile"), "--directory", str(folder)),
-        *("--profile", str(ROOT / "workflow/profiles/local"), "--configfile", str(ROOT / "config/sample.yaml")),
-    ]
+    command = workflow_command(folder, ROOT / "config/sample.yaml")
     start = time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=sys.stderr)
     watched, peak, done = psutil.Process(process.pid), 0, threading.Event()
@@ -75,14 +71,11 @@ def main() -> int:
     figures = {"seconds": round(seconds, 1), "pss_bytes": peak, "rerun_seconds": round(rerun_seconds, 1)}
     passed = code == rerun_code == 0 and all(figures[name] < limit for name, limit in LIMITS.items())
     result = {
-        "benchmark": "workflow",
         "cores": len(os.sched_getaffinity(0)),
         **figures,
         "limits": LIMITS,
-        "passed": passed,
     }
-    print(json.dumps(result, indent=2))
-    return 0 if passed else 1
+    return report("workflow", result, passed=passed)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from bloomery.base.folders import atomic_folder
 from bloomery.base.progress import say
 from bloomery.checkpoint.weights import Checkpoint
 from bloomery.config.stages import ExportStage
-from bloomery.contracts.checkpoint import list_files
+from bloomery.contracts.file_entry import list_files
 from bloomery.contracts.lineage import export_inputs
 from bloomery.contracts.parity import PARITY_NAME, Parity, write_parity
 from bloomery.contracts.paths import RunPaths
@@ -125,7 +125,8 @@ def write_model(
     comparison = _prove(stage, checkpoint, folder, failed)
     facts = CardFacts(stage, checkpoint.manifest, checkpoint.folder.name, parameters, rows, comparison)
     write_card(folder, facts, paths)
-    parity = _parity(facts, folder, export_inputs(stage, paths, checkpoint.folder))
+    made_from = export_inputs(stage, paths, checkpoint.folder)
+    parity = _parity(facts, folder, made_from, chosen=checkpoint_name is not None)
     write_parity(folder, parity)
     shutil.rmtree(failed, ignore_errors=True)
     return parity
@@ -137,7 +138,7 @@ def _write_weights(
     """Write tokenizer, configuration and weights; return the number of parameters and the number of embedding rows."""
     import torch
 
-    manifest, dtype = checkpoint.manifest, export_dtype(stage.export, stage.training.precision)
+    manifest, dtype = checkpoint.manifest, _dtype(stage, checkpoint)
     tokenizer = read_tokenizer(paths.tokenizer, manifest.vocabulary_size)
     if tokenizer.size > manifest.vocabulary_rows:
         raise InputError(
@@ -160,6 +161,10 @@ def _write_weights(
     return write_weights(folder, tensors, dtype, max_shard_bytes), rows
 
 
+def _dtype(stage: ExportStage, checkpoint: Checkpoint) -> str:
+    return export_dtype(stage.export, checkpoint.trained_with("precision"))
+
+
 def _merge_rows(checkpoint: Checkpoint, parameter: Parameter, dtype: torch.dtype, rows: int) -> torch.Tensor:
     return checkpoint.weight(parameter, dtype)[:rows]
 
@@ -167,7 +172,7 @@ def _merge_rows(checkpoint: Checkpoint, parameter: Parameter, dtype: torch.dtype
 def _prove(stage: ExportStage, checkpoint: Checkpoint, folder: Path, failed: Path) -> Comparison:
     """Compare the logits. If they differ, rename `folder` to `failed`, so that it can be inspected."""
     hint = None
-    own, dtype = PRECISION_DTYPES[stage.training.precision], export_dtype(stage.export, stage.training.precision)
+    own, dtype = PRECISION_DTYPES[checkpoint.trained_with("precision")], _dtype(stage, checkpoint)
     if dtype not in (own, "float32"):
         hint = f"export.dtype rounds the {own} weights of the training to {dtype}; remove the key export.dtype"
     try:
@@ -180,15 +185,16 @@ def _prove(stage: ExportStage, checkpoint: Checkpoint, folder: Path, failed: Pat
     return comparison
 
 
-def _parity(facts: CardFacts, folder: Path, made_from: dict[str, str]) -> Parity:
+def _parity(facts: CardFacts, folder: Path, made_from: dict[str, str], *, chosen: bool) -> Parity:
     comparison, manifest = facts.comparison, facts.manifest
     return Parity(
         model=facts.stage.model_name,
         checkpoint=facts.checkpoint,
+        chosen=chosen,
         iteration=manifest.iteration,
         consumed_tokens=manifest.consumed_tokens,
         parameters=facts.parameters,
-        dtype=export_dtype(facts.stage.export, facts.stage.training.precision),
+        dtype=facts.dtype,
         vocabulary_rows=facts.vocabulary_rows,
         samples=comparison.samples,
         tokens=comparison.tokens,
@@ -204,5 +210,5 @@ def _parity(facts: CardFacts, folder: Path, made_from: dict[str, str]) -> Parity
             **{name: version(name) for name in ("safetensors", "tokenizers", "torch", "transformers")},
         },
         made_from=made_from,
-        files={name: entry for name, entry in list_files(folder).items() if name != PARITY_NAME},
+        files=list_files(folder, omit={PARITY_NAME}),
     )

@@ -21,7 +21,7 @@ from bloomery.spec.weight_files import export_dtype
 
 if TYPE_CHECKING:
     from bloomery.config.stages import ExportStage
-    from bloomery.config.training import BatchConfig
+    from bloomery.config.training import BatchConfig, TrainingConfig
     from bloomery.contracts.checkpoint import CheckpointManifest
     from bloomery.contracts.paths import RunPaths
     from export.verify_logits import Comparison
@@ -53,6 +53,16 @@ class CardFacts:
     parameters: int
     vocabulary_rows: int
     comparison: Comparison
+
+    @property
+    def trained(self) -> TrainingConfig:
+        """Settings of the training, as the checkpoint records them."""
+        return saved_stage(self.manifest).training
+
+    @property
+    def dtype(self) -> str:
+        """Data type of the exported weights, such as `bfloat16`."""
+        return export_dtype(self.stage.export, self.trained.precision)
 
 
 def corpus_languages(paths: RunPaths) -> dict[str, dict[str, Any]] | None:
@@ -174,14 +184,14 @@ def _network(facts: CardFacts) -> str:
         ["sequence length", f"{model.sequence_length} tokens"],
         ["vocabulary", f"{facts.manifest.vocabulary_size:,} entries, {facts.vocabulary_rows:,} embedding rows"],
         ["positions", "ALiBi"],
-        ["weights", export_dtype(facts.stage.export, facts.stage.training.precision)],
+        ["weights", facts.dtype],
     ]
     return _table(["", ""], rows)
 
 
 def _training(facts: CardFacts) -> str:
     manifest = facts.manifest
-    training = saved_stage(manifest).training
+    training = facts.trained
     optimizer = training.optimizer
     rows = [
         ["iterations", f"{manifest.iteration:,}"],
@@ -218,10 +228,10 @@ def _model_flops(facts: CardFacts) -> float:
 
     A curriculum shortens samples, so the operations are then summed over the stretches of equal length.
     """
-    stage, manifest = facts.stage, facts.manifest
-    if stage.training.curriculum is None:
-        trained = manifest.consumed_samples - manifest.skipped_samples
-        return iteration_flops(stage.model, facts.vocabulary_rows, trained, recomputed=False)
+    stage, manifest, training = facts.stage, facts.manifest, facts.trained
+    if training.curriculum is None:
+        samples = manifest.consumed_samples - manifest.skipped_samples
+        return iteration_flops(stage.model, facts.vocabulary_rows, samples, recomputed=False)
     return sum(
         max(0, min(each.steps, manifest.iteration - each.iteration))
         * iteration_flops(
@@ -231,7 +241,7 @@ def _model_flops(facts: CardFacts) -> float:
             recomputed=False,
             sequence_length=each.sequence_length,
         )
-        for each in trajectory(stage.model, stage.training).stretches
+        for each in trajectory(stage.model, training).stretches
     )
 
 

@@ -38,9 +38,8 @@ def publish_run(stage: PublishStage, paths: RunPaths, place: Place) -> dict[str,
         TryAgainError: the Hub did not answer in time, or another process publishes this model.
         ResourceError: a local folder cannot be written.
     """
-    settings = stage.publish
     _refuse_stale(stage, paths)
-    bundle, parity = model_bundle(paths.export / stage.model_name, settings.model_repository or stage.model_name)
+    bundle, parity = model_bundle(paths.export / stage.model_name, stage.model_repository)
     with new_result(place) as new:
         facts = _publish(stage, bundle, parity, new.folder)
         write_json(new.folder / REPORT_NAME, facts)

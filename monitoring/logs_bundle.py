@@ -28,5 +28,5 @@ def logs_bundle(stage: PublishStage, paths: RunPaths, folder: Path, *, finished:
     step, validation = last_records(copies[_METRICS]) if _METRICS in copies else (None, None)
     page = logs_card(stage.name, stage.model_name, copies, step, validation, finished=finished)
     files["README.md"] = LocalFile.of(page.encode())
-    bundle = Bundle(stage.publish.logs_repository or f"{stage.model_name}-logs", files, mirror=False)
+    bundle = Bundle(stage.logs_repository, files, mirror=False)
     return bundle, f"Sync at iteration {step.iteration}" if step else "Sync"

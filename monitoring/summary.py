@@ -85,6 +85,7 @@ class ModelFacts:
 
     name: str
     folder: str
+    checkpoint: str
     parameters: int
     bytes: int
     max_difference: float
@@ -251,6 +252,7 @@ def _model(folder: Path) -> ModelFacts:
     return ModelFacts(
         name=parity.model,
         folder=folder.as_posix(),
+        checkpoint=parity.checkpoint,
         parameters=parity.parameters,
         bytes=sum(entry.bytes for entry in parity.files.values()),
         max_difference=parity.max_difference,

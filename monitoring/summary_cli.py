@@ -117,7 +117,11 @@ def lines(facts: RunSummary) -> list[tuple[str, str]]:
         begin = len(rows)
         verdict = "holds" if model.passed else "FAILS"
         rows += [
-            ("model", f"{model.folder}: {model.parameters:,} parameters, {format_bytes(model.bytes)}"),
+            (
+                "model",
+                f"{model.folder}: {model.parameters:,} parameters, {format_bytes(model.bytes)}, "
+                f"exported from {model.checkpoint}",
+            ),
             (
                 "parity",
                 f"{verdict}: the logits of the exported model differ from those of the training by at most "

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bloomery.base.units import format_bytes, format_count, format_seconds
+from bloomery.spec.batch import describe_batches
 from bloomery.spec.memory import usable_bytes
 from planner.answers import Answers, Failures, Times
 
@@ -121,17 +122,12 @@ def _memory(plan: Answers) -> Rows:
 
 
 def _schedule(plan: Answers) -> Rows:
-    batches = plan.batches
-    growth = (
-        f"grows from {batches[0]} to {batches[-1]} samples, through {len(batches)} batch sizes"
-        if len(batches) > 1
-        else f"{batches[0]} samples"
-    )
+    sizes = describe_batches(plan.batches)
     return [
         ("iterations", f"{plan.iterations:,}"),
         ("samples", f"{plan.train_samples:,}"),
         ("tokens", f"{plan.train_tokens:,} ({format_count(plan.train_tokens)})"),
-        ("global batch", f"{growth}; each size is a multiple of micro-batch size x data-parallel size"),
+        ("global batch", f"{sizes}; each size is a multiple of micro-batch size x data-parallel size"),
         ("micro-batches", f"{plan.micro_batches} for each replica at the full batch"),
         ("pipeline bubble", f"{plan.bubble_fraction:.1%} of an iteration at the full batch"),
         ("learning rate", f"{plan.peak_learning_rate:.3E} at most, {plan.end_learning_rate:.3E} at the end"),

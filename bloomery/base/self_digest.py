@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bloomery.base.atomic import dump_json, read_json, write_json
+from bloomery.base.atomic import dump_json, read_json_and_bytes, write_json
 from bloomery.base.digest import digest_json
 from bloomery.base.errors import InputError
 
@@ -33,7 +33,7 @@ def write_with_own_digest(path: Path, value: Mapping[str, Any]) -> None:
 def check_own_digest(value: Any, where: Path, *, restore: str) -> Any:
     """Return `value` without its digest. A value that is not a JSON object has no digest and is returned unchanged.
 
-    Files of earlier versions have no digest; their content is not checked.
+    Files of earlier versions have no digest. Their content is not checked.
 
     Args:
         value: content of the file.
@@ -47,32 +47,37 @@ def check_own_digest(value: Any, where: Path, *, restore: str) -> Any:
         return value
     rest = without_own_digest(value)
     if KEY in value and value[KEY] != digest_json(rest):
-        raise InputError(
-            "the file changed after it was written: its content does not match its own digest",
-            where=str(where),
-            expected=f"an unchanged file; {restore}",
-        )
+        raise _changed("its content does not match its own digest", where, restore)
     return rest
 
 
-def check_file(path: Path, *, restore: str) -> dict[str, Any]:
+def check_file(path: Path, *, restore: str, required: bool = True) -> Any:
     """Return the content of a JSON file after checking every byte of it against the file's own digest.
 
+    Args:
+        path: the file.
+        restore: how a user gets an undamaged file, for error messages.
+        required: whether a file without a digest is an error. Otherwise its content is returned unchecked.
+
     Raises:
-        InputError: the file is missing or not JSON, it changed after it was written, or it has no digest.
+        InputError: the file is missing or not JSON, it changed after it was written, or it lacks a required digest.
+        TryAgainError: the disk or file server does not respond.
     """
-    value = read_json(path)
+    value, content = read_json_and_bytes(path)
     if not isinstance(value, dict) or KEY not in value:
+        if not required:
+            return value
         raise InputError(
             f"the file has no digest of its own (the key {KEY!r}); it changed, or an earlier version wrote it",
             where=str(path),
             expected=f"a file that this version of Bloomery wrote; {restore}",
         )
-    if path.read_text(encoding="utf-8") != dump_json(value):
-        raise InputError(
-            "the file changed after it was written: its text is not in Bloomery's format",
-            where=str(path),
-            expected=f"an unchanged file; {restore}",
-        )
-    checked: dict[str, Any] = check_own_digest(value, path, restore=restore)
-    return checked
+    if content != dump_json(value).encode():
+        raise _changed("its text is not in Bloomery's format", path, restore)
+    return check_own_digest(value, path, restore=restore)
+
+
+def _changed(how: str, where: Path, restore: str) -> InputError:
+    return InputError(
+        f"the file changed after it was written: {how}", where=str(where), expected=f"an unchanged file; {restore}"
+    )

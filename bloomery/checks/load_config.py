@@ -19,6 +19,7 @@ from bloomery.checks.check_length import (
     without_train_samples,
 )
 from bloomery.checks.check_plan import plan_contradictions
+from bloomery.checks.check_publish import publish_contradictions
 from bloomery.checks.check_tokenizer import (
     existing_contradictions,
     report_contradictions,
@@ -44,6 +45,7 @@ _CHECKS: tuple[Callable[[RunConfig], list[Contradiction]], ...] = (
     training_contradictions,
     blend_contradictions,
     plan_contradictions,
+    publish_contradictions,
 )
 
 

@@ -39,6 +39,7 @@ def check(
     from bloomery.checks.load_config import load_config
     from bloomery.config.load import listed_problems
     from bloomery.orchestration.check_files import file_problems
+    from bloomery.spec.batch import describe_batches
     from bloomery.spec.overview import overview
 
     config = load_config(file)
@@ -52,11 +53,8 @@ def check(
     if as_json:
         print(dump_json({"name": as_written(config.name), **asdict(figures), **found}), end="")
         return
-    parallel, batches = config.training.parallel, figures.batches
+    parallel = config.training.parallel
     layout = f"tensor {parallel.tensor} x pipeline {parallel.pipeline} x data {parallel.data}"
-    growth = f"grows from {batches[0]} to {batches[-1]} samples, through {len(batches)} batch sizes"
-    if len(batches) == 1:
-        growth = f"{batches[0]} samples"
     lines = [
         ("run", f"{config.name}, in {config.root}/"),
         ("sources", ", ".join(f"{source.name} ({source.kind})" for source in config.sources)),
@@ -64,7 +62,7 @@ def check(
         ("processes", f"{figures.world_size} = {layout}"),
         ("pipeline stages", " ".join(f"[{stage}]" for stage in figures.stages)),
         ("iterations", f"{figures.iterations:,} ({figures.samples:,} samples, {figures.tokens:,} tokens)"),
-        ("global batch", growth),
+        ("global batch", describe_batches(figures.batches)),
         ("model FLOPs", f"{figures.model_flops:.3g}"),
         ("checkpoint", format_bytes(figures.checkpoint_bytes)),
     ]

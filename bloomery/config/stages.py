@@ -272,8 +272,6 @@ class ExportStage(Section):
     """Settings of the export."""
     model: ModelConfig
     """Architecture and size of the network."""
-    training: TrainingConfig
-    """Settings of the training, which the model card lists."""
     licences: dict[str, str]
     """Source -> licence of its text, for the model card."""
 
@@ -287,6 +285,16 @@ class PublishStage(Section):
     """Name of the exported model."""
     publish: PublishConfig
     """Settings of the publication."""
+
+    @property
+    def model_repository(self) -> str:
+        """Name of the repository or local folder of the model."""
+        return self.publish.model_repository or self.model_name
+
+    @property
+    def logs_repository(self) -> str:
+        """Name of the repository or local folder of the logs."""
+        return self.publish.logs_repository or f"{self.model_name}-logs"
 
 
 def write_stage(path: Path, section: Section) -> bool:

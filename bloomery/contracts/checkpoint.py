@@ -13,12 +13,14 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
-from bloomery.base.atomic import dump_json, read_json, read_json_and_bytes, write_json
-from bloomery.base.digest import digest_bytes, sha256_file
+from bloomery.base.atomic import read_json, write_json
+from bloomery.base.digest import sha256_file
 from bloomery.base.errors import CheckFailedError, InputError
+from bloomery.base.self_digest import check_file, write_with_own_digest
 from bloomery.config.explain_value import wrong_values
 from bloomery.config.section import Count, Positive
 from bloomery.config.training import Ranks
+from bloomery.contracts.file_entry import FileEntry
 from bloomery.contracts.safe_path import SafePath
 from bloomery.contracts.sample_prefix import SamplePrefix
 
@@ -33,18 +35,7 @@ DAMAGED_NAME = "damaged.json"
 REFERENCE_BEFORE_REPAIR_NAME = "reference_before_repair.safetensors"
 """Reference file of a checkpoint as it was before the checkpoint was repaired."""
 _STEP = re.compile(r"step\d{8}")
-_DIGEST_LINE = re.compile(rb'^  "digest": "([0-9a-f]{32})",\n', re.MULTILINE)
-"""Line of a manifest's own digest. Lines of nested keys are indented further."""
 _RESTORE = "restore this file from a copy of the checkpoint, or use another checkpoint"
-
-
-class FileEntry(BaseModel):
-    """Size and SHA-256 of one file of the checkpoint."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    bytes: Count
-    sha256: str
 
 
 class Change(BaseModel):
@@ -119,9 +110,6 @@ class CheckpointManifest(BaseModel):
     """Versions of the software that saved the checkpoint, by name: `bloomery`, its git `commit`, `torch` and
     `deepspeed`. Checkpoints of older versions of Bloomery lack the first two."""
     files: dict[SafePath, FileEntry]
-    digest: str | None = None
-    """BLAKE2b-128 digest of manifest.json without the line of this key. `write_manifest` computes it. None in
-    checkpoints of older versions of Bloomery."""
 
 
 def step_name(iteration: int) -> str:
@@ -164,21 +152,9 @@ def layer_file(layer: int, tensor_rank: int) -> str:
     return f"layer_{layer:02d}-model_{tensor_rank:02d}-model_states.pt"
 
 
-def list_files(folder: Path) -> dict[str, FileEntry]:
-    """Return the size and hash of every file in a checkpoint's folder, except its manifest."""
-    return {
-        path.relative_to(folder).as_posix(): FileEntry(bytes=path.stat().st_size, sha256=sha256_file(path))
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.name != MANIFEST_NAME and not path.name.endswith(".tmp")
-    }
-
-
 def write_manifest(folder: Path, manifest: CheckpointManifest) -> None:
     """Write the manifest with its digest, which makes the checkpoint valid."""
-    content = manifest.model_dump(mode="json", exclude={"digest"})
-    # The line of the digest ends with a comma, because the key `files` comes after it in the sorted keys.
-    digest = digest_bytes(dump_json(content).encode())
-    write_json(folder / MANIFEST_NAME, content | {"digest": digest})
+    write_with_own_digest(folder / MANIFEST_NAME, manifest.model_dump(mode="json"))
 
 
 def mark_damaged(folder: Path, problem: str) -> None:
@@ -215,38 +191,21 @@ def _marked_problem(folder: Path) -> str | None:
 def read_manifest(folder: Path) -> CheckpointManifest:
     """Read a checkpoint's manifest, whether or not the checkpoint is marked as damaged.
 
+    Manifests of earlier versions of Bloomery have no digest and are read without this check.
+
     Raises:
-        InputError: the manifest is missing or damaged, or its content does not match its own digest.
+        InputError: the manifest is missing or damaged, or it changed after it was written.
         TryAgainError: the disk or file server does not respond.
     """
     path = folder / MANIFEST_NAME
-    value, content = read_json_and_bytes(path)
-    _verify_digest(path, value, content)
     try:
-        return CheckpointManifest.model_validate(value)
+        return CheckpointManifest.model_validate(check_file(path, restore=_RESTORE, required=False))
     except ValidationError as error:
         raise InputError(
             f"not a checkpoint manifest: {wrong_values(error, CheckpointManifest)}",
             where=str(path),
             expected="a manifest that this version of Bloomery wrote; use another checkpoint",
         ) from error
-
-
-def _verify_digest(path: Path, value: object, content: bytes) -> None:
-    """Compare a manifest with its own digest. Manifests of older versions of Bloomery have no digest.
-
-    Raises:
-        InputError: the digest and the content do not match.
-    """
-    if not isinstance(value, dict) or "digest" not in value:
-        return
-    line = _DIGEST_LINE.search(content)
-    if line is None or digest_bytes(content[: line.start()] + content[line.end() :]) != line[1].decode():
-        raise InputError(
-            "the manifest's content does not match its own digest, so the file was changed or damaged",
-            where=str(path),
-            expected=f"the file as the training wrote it; {_RESTORE}",
-        )
 
 
 def lacks_reference(manifest: CheckpointManifest) -> bool:

@@ -13,7 +13,7 @@ from bloomery.base.atomic import read_json, write_json
 from bloomery.base.errors import InputError
 from bloomery.config.explain_value import wrong_values
 from bloomery.config.section import Count
-from bloomery.contracts.checkpoint import FileEntry
+from bloomery.contracts.file_entry import FileEntry
 from bloomery.contracts.safe_path import SafeName, SafePath
 
 PARITY_NAME = "parity.json"
@@ -28,6 +28,8 @@ class Parity(BaseModel):
     """Name of the exported model."""
     checkpoint: SafeName
     """Folder of the checkpoint below train/checkpoints."""
+    chosen: bool = False
+    """Whether a user chose the checkpoint (`--checkpoint`). Otherwise it was the last one of the finished training."""
     iteration: Count
     consumed_tokens: Count
     parameters: Count

@@ -35,7 +35,7 @@ from bloomery.base.errors import BloomeryError, CheckFailedError, ConfigError, I
 from bloomery.base.folders import only_writer, sync_folder
 from bloomery.base.self_digest import check_own_digest, write_with_own_digest
 from bloomery.config.explain_value import wrong_values
-from bloomery.contracts.checkpoint import FileEntry
+from bloomery.contracts.file_entry import FileEntry, list_files
 from bloomery.contracts.safe_path import SafePath
 
 RESULTS = "results"
@@ -181,7 +181,7 @@ def written_to(folder: Path | None, pointer: Path | None, option: str = "--outpu
 def _complete(place: Place, new: NewResult) -> None:
     """Give the new folder its name, switch the links to it, write the pointer, and remove older results."""
     sync_folder(new.folder)
-    files = _files_of(new.folder, new.known)
+    files = list_files(new.folder, known=new.known)
     digest = digest_json({name: entry.model_dump() for name, entry in sorted(files.items())})
     target = place.folder / digest
     damaged = place.folder / _DAMAGED
@@ -205,21 +205,10 @@ def _complete(place: Place, new: NewResult) -> None:
             shutil.rmtree(other)
 
 
-def _files_of(folder: Path, known: Mapping[str, FileEntry] | None = None) -> dict[str, FileEntry]:
-    """Return the size and hash of every file in `folder`. Files in `known` are not read."""
-    found = {}
-    for path in sorted(folder.rglob("*")):
-        if path.is_file():
-            name = path.relative_to(folder).as_posix()
-            entry = (known or {}).get(name)
-            found[name] = entry or FileEntry(bytes=path.stat().st_size, sha256=sha256_file(path))
-    return found
-
-
 def _is_intact(folder: Path, files: Mapping[str, FileEntry]) -> bool:
     """Whether `folder` has these files. Other files, which a user may have added, do not matter."""
     try:
-        return files.items() <= _files_of(folder).items()
+        return files.items() <= list_files(folder).items()
     except OSError:
         return False
 

@@ -12,7 +12,7 @@ from bloomery.base.digest import digest_file, digest_json, sha256_file
 from bloomery.base.errors import BloomeryError
 from bloomery.base.json_member import read_member
 from bloomery.contracts import lineage
-from bloomery.contracts.checkpoint import CheckpointManifest, newest_manifest, step_name
+from bloomery.contracts.checkpoint import MANIFEST_NAME, CheckpointManifest, newest_manifest, step_name
 from bloomery.contracts.index_manifest import read_index_manifest
 from bloomery.contracts.parity import PARITY_NAME, read_parity
 from bloomery.contracts.paths import RunPaths
@@ -229,7 +229,16 @@ class _Search:
             return self._paths.run.name
 
     def _model(self, folder: Path) -> str | None:
-        return self._first_change(read_parity(folder).made_from, "export.json")
+        """Compare the inputs of a model. A checkpoint that a user chose need not be the newest one."""
+        parity = read_parity(folder)
+        made_from = parity.made_from
+        if parity.chosen:
+            made_from = {name: digest for name, digest in made_from.items() if name != lineage.CHECKPOINT}
+            checkpoint = self._paths.checkpoints / parity.checkpoint
+            exists = (checkpoint / MANIFEST_NAME).is_file()
+            if exists and lineage.checkpoint_digest(checkpoint) != parity.made_from.get(lineage.CHECKPOINT):
+                return f"the checkpoint {parity.checkpoint}"
+        return self._first_change(made_from, "export.json") or (self._upstream(TRAINING) if parity.chosen else None)
 
     def _published(self, pointer: Path, name: str) -> str | None:
         record = last_record(pointer)

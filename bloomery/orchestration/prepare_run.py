@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from bloomery.base.atomic import dump_json, write_if_changed
 from bloomery.base.digest import sha256_file
-from bloomery.base.errors import InputError
+from bloomery.base.errors import BloomeryError, InputError
 from bloomery.base.self_digest import with_own_digest
 from bloomery.config.corpus import IngestConfig
 from bloomery.config.part_input import PartInput
@@ -16,8 +17,11 @@ from bloomery.config.run import RunConfig
 from bloomery.config.section import Section
 from bloomery.config.sources import AnySource, MegatronSource
 from bloomery.config.stages import AdoptStage, IngestStage, read_stage, write_stage
+from bloomery.contracts.checkpoint import newest_manifest
 from bloomery.contracts.paths import RunPaths
+from bloomery.contracts.resume_policy import changes_since
 from bloomery.contracts.safe_path import read_part_names
+from bloomery.contracts.train_stage import read_effective
 from bloomery.orchestration.stage_sections import adopt_stage, ingest_stage, stage_sections
 
 PlanParts = Callable[[AnySource, IngestConfig], list[PartInput]]
@@ -102,6 +106,8 @@ def write_sections(config: RunConfig, parts: list[Part]) -> list[Path]:
             section = ingest_stage(config, texts[part.source], part.number, *part.portion)
         sections[folder / ("adopt" if part.adopted else "ingest") / f"{part.name}.json"] = section
     written = [path for path, section in sections.items() if write_stage(path, section)]
+    if folder / "train.json" in written:
+        _keep_finished_training(RunPaths.of(config.root, config.name))
     listings = {
         PARTS_NAME: [part.name for part in parts if not part.adopted],
         ADOPTED_NAME: [part.name for part in parts if part.adopted],
@@ -115,6 +121,23 @@ def write_sections(config: RunConfig, parts: list[Part]) -> list[Path]:
     digests = {path.relative_to(folder).as_posix(): sha256_file(path) for path in own}
     write_if_changed(folder / SECTIONS_NAME, dump_json(with_own_digest(digests)))
     return written
+
+
+def _keep_finished_training(paths: RunPaths) -> None:
+    """Make the training's section older than a finished training whose model the changed keys do not affect.
+
+    Snakemake runs a stage again if its section is newer than its output. Here, it would train nothing, but it would
+    export the model again.
+    """
+    train = paths.config / "train.json"
+    try:
+        newest = newest_manifest(paths.checkpoints) if paths.finished.is_file() else None
+        if newest is None or changes_since(newest, read_effective(train, paths)):
+            return
+        first = min(segment.stat().st_mtime_ns for segment in paths.segments.glob("[0-9]*.json"))
+        os.utime(train, ns=(first, first))
+    except (BloomeryError, OSError, ValueError):
+        return  # The job of the training reports what is missing or damaged.
 
 
 def read_parts(run: RunPaths) -> list[Part]:

@@ -221,7 +221,6 @@ def stage_sections(config: RunConfig) -> dict[str, Section]:
             model_name=config.model_name,
             export=config.export,
             model=config.model,
-            training=training,
             licences={source.name: source.licence for source in config.sources},
         ),
         "publish": PublishStage(name=config.name, model_name=config.model_name, publish=config.publish),

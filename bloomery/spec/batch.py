@@ -33,6 +33,13 @@ def ladder_rungs(batch: BatchConfig) -> list[int]:
     return [*range(ramp.start, batch.global_batch_size, ramp.increment), batch.global_batch_size]
 
 
+def describe_batches(sizes: list[int]) -> str:
+    """Describe the global batch sizes of a run, such as `16 samples`. `sizes` are in ascending order."""
+    if len(sizes) == 1:
+        return f"{sizes[0]} samples"
+    return f"grows from {sizes[0]} to {sizes[-1]} samples, through {len(sizes)} batch sizes"
+
+
 def micro_batch_size(batch: BatchConfig, batch_samples: int) -> int:
     """Return the micro-batch size of an optimizer step with a global batch of `batch_samples`."""
     reached = (change.size for change in reversed(batch.micro_batch_changes) if change.from_batch <= batch_samples)

@@ -16,6 +16,7 @@ import os
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from bloomery.contracts.index_manifest import IndexManifest, TokenFileEntry, rea
 from data_prep.formats.shard import iterate_batches, read_manifest
 from data_prep.formats.sidecar import sidecar_path
 from data_prep.index.arrays import CHUNK
+from data_prep.index.index_error import BUILD_AGAIN, index_error
 from data_prep.index.verify_blend import check_blend
 from data_prep.index.verify_split_and_shuffle import check_datasets
 
@@ -70,11 +72,7 @@ def verify_index(folder: Path) -> dict[str, Any]:
     }
 
 
-_AGAIN = "restore this file. If this is not possible, write it again, delete index.json and build the index again"
-
-
-def _fail(what: str, where: object, expected: str) -> CheckFailedError:
-    return CheckFailedError(what, where=str(where), expected=f"{expected}; {_AGAIN}")
+_fail = partial(index_error, remedy=f"restore this file. If this is not possible, write it again, {BUILD_AGAIN}")
 
 
 def _check_counts(folder: Path, manifest: IndexManifest) -> None:

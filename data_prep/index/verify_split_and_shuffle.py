@@ -12,24 +12,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bloomery.base.errors import CheckFailedError
 from bloomery.base.progress import track
 from bloomery.contracts.index import verify_array
 from bloomery.contracts.index_manifest import DatasetEntry, IndexManifest
 from data_prep.index import _index
 from data_prep.index.arrays import CHUNK
+from data_prep.index.index_error import index_error
 from data_prep.index.order import BLOCK
 
 Lengths = npt.NDArray[np.int32]
 Bits = npt.NDArray[np.uint64]
 """One bit per document of the index."""
-
-
-_AGAIN = "delete index.json and build the index again"
-
-
-def _fail(what: str, where: Path, expected: str) -> CheckFailedError:
-    return CheckFailedError(what, where=str(where), expected=f"{expected}; {_AGAIN}")
 
 
 def check_datasets(folder: Path, manifest: IndexManifest, lengths: Lengths) -> None:
@@ -53,12 +46,14 @@ def check_datasets(folder: Path, manifest: IndexManifest, lengths: Lengths) -> N
         twice = np.flatnonzero(own & taken)
         if len(twice):
             number = int(twice[0]) * 64 + int(own[twice[0]] & taken[twice[0]]).bit_length() - 1
-            raise _fail(f"document {number} is also in another dataset", where, "each document in only one dataset")
+            raise index_error(
+                f"document {number} is also in another dataset", where, "each document in only one dataset"
+            )
         taken |= own
         starts = verify_array(folder, entry.sample_starts)
         _starts(documents, starts, manifest.sequence_length, lengths, folder / entry.sample_starts.path)
         if order == "epochs" and int(starts[-1, 0]) + 1 != len(documents):
-            raise _fail(
+            raise index_error(
                 f"the array of document numbers has {len(documents)} entries",
                 where,
                 f"{int(starts[-1, 0]) + 1} entries, as the array of sample starts requires",
@@ -76,7 +71,7 @@ def _documents(documents: npt.NDArray[Any], entry: DatasetEntry, order: str, len
         or len(documents) <= whole - unique
         or (order != "epochs" and len(documents) != whole)
     ):
-        raise _fail(
+        raise index_error(
             f"the array of document numbers has {len(documents)} entries",
             where,
             f"entries for {entry.epochs} epochs of {unique} documents with {entry.unique_tokens} tokens, and at least "
@@ -87,7 +82,7 @@ def _documents(documents: npt.NDArray[Any], entry: DatasetEntry, order: str, len
         # Order `megatron` mixes its epochs, so only the number of occurrences of each document can be checked.
         first, counts = np.unique(documents, return_counts=True)
         if len(first) != unique or np.any(counts != entry.epochs):
-            raise _fail(
+            raise index_error(
                 "not every document is read once per epoch", where, f"{entry.epochs} epochs of {unique} documents"
             )
     check = _index.EpochCheck(len(lengths), unique)
@@ -96,7 +91,7 @@ def _documents(documents: npt.NDArray[Any], entry: DatasetEntry, order: str, len
         chunk = first[begin : begin + CHUNK]
         bad = check.advance(np.ascontiguousarray(chunk))
         if bad >= 0:
-            raise _fail(
+            raise index_error(
                 f"document {chunk[bad]} at position {begin + bad} does not exist, is repeated in its epoch, or is not "
                 "in the first epoch",
                 where,
@@ -105,7 +100,7 @@ def _documents(documents: npt.NDArray[Any], entry: DatasetEntry, order: str, len
         if begin < unique:
             tokens += int(lengths[chunk[: unique - begin]].sum(dtype=np.int64))
     if len(documents) >= unique and tokens != entry.unique_tokens:
-        raise _fail(
+        raise index_error(
             f"the documents of the dataset have {tokens} tokens",
             where,
             f"{entry.unique_tokens} tokens, as index.json states",
@@ -123,14 +118,14 @@ def _starts(
         rows = lengths[documents[begin : begin + CHUNK]].astype(np.uint64)
         due = walk.advance(rows, starts.dtype.itemsize == 8)
         if not np.array_equal(starts[done : done + len(due)], due):
-            raise _fail(
+            raise index_error(
                 "the sample starts do not follow from the lengths of the documents",
                 where,
                 "the starts that the documents and their lengths give",
             )
         done += len(due)
     if done != len(starts):
-        raise _fail(
+        raise index_error(
             f"the array has starts of {len(starts) - 1} samples",
             where,
             f"starts of {done - 1} samples, the number that the documents contain",
@@ -141,7 +136,7 @@ def _shuffle(
     shuffle: npt.NDArray[Any], entry: DatasetEntry, order: str, samples: int, sequence_length: int, where: Path
 ) -> None:
     if len(shuffle) != entry.samples or not 0 < len(shuffle) <= samples:
-        raise _fail(
+        raise index_error(
             f"the shuffle has {len(shuffle)} samples", where, f"{entry.samples} of the {samples} samples of the dataset"
         )
     seen = np.zeros(samples, dtype=np.bool_)
@@ -150,19 +145,21 @@ def _shuffle(
         outside = (chunk < 0) | (chunk >= samples)
         if outside.any():
             first = int(chunk[outside.argmax()])
-            raise _fail(f"sample {first} is out of range", where, f"samples 0 to {samples - 1}")
+            raise index_error(f"sample {first} is out of range", where, f"samples 0 to {samples - 1}")
         places = np.arange(begin, begin + len(chunk), dtype=np.int64)
         if order == "corpus" and np.any(chunk != places * samples // len(shuffle)):
-            raise _fail(
+            raise index_error(
                 "the samples are not spread evenly over the held-out text", where, "equal distances between samples"
             )
         if order == "epochs" and np.any(
             _blocks(chunk, entry, sequence_length) != _blocks(places, entry, sequence_length)
         ):
-            raise _fail("a sample is shuffled out of its block", where, f"a shuffle within blocks of {BLOCK} samples")
+            raise index_error(
+                "a sample is shuffled out of its block", where, f"a shuffle within blocks of {BLOCK} samples"
+            )
         seen[chunk] = True
     if order != "corpus" and not (len(shuffle) == samples and seen.all()):
-        raise _fail("the shuffle is not a permutation of the samples", where, "each sample of the dataset once")
+        raise index_error("the shuffle is not a permutation of the samples", where, "each sample of the dataset once")
 
 
 def _blocks(samples: npt.NDArray[np.int64], entry: DatasetEntry, sequence_length: int) -> npt.NDArray[np.int64]:

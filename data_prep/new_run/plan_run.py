@@ -10,7 +10,7 @@ from typing import Any
 from bloomery.base.errors import ConfigError
 from bloomery.base.print_table import print_titled
 from bloomery.config.language_codes import meant_codes
-from data_prep.corpus.estimate_text import estimate_text_bytes
+from data_prep.corpus.estimate_text import estimate_documents, estimate_text_bytes
 from data_prep.corpus.inspect_sources import COLUMNS, SourceSample, table_rows
 from data_prep.new_run.choose_model import Limits, choose_model, vocabulary_for
 from data_prep.new_run.guess_source import guess_source, named_languages, read_rows, states_language
@@ -74,7 +74,8 @@ def plan_run(answers: Answers, machine: Machine, flops: float, *, show: bool) ->
         parameters=answers.answer("parameters", None),
         sequence_length=answers.answer("sequence_length", None),
     )
-    return NewRun(name, sources, samples, excluded, limits, choose_model(limits), frozenset(answers.asked))
+    documents = max(1, sum(_documents(sample, languages) for sample in samples))
+    return NewRun(name, sources, samples, excluded, limits, choose_model(limits), documents, frozenset(answers.asked))
 
 
 def source_names(paths: list[str]) -> list[str]:
@@ -135,3 +136,9 @@ def _text_bytes(sample: SourceSample, languages: set[str]) -> int:
     """Return the estimated bytes of text of a source in these languages."""
     own = sum(size for code, size in sample.language_bytes.items() if code in languages)
     return round(estimate_text_bytes(sample) * own / max(1, sample.text_bytes))
+
+
+def _documents(sample: SourceSample, languages: set[str]) -> int:
+    """Return the estimated number of documents of a source in these languages."""
+    own = sum(rows for code, rows in sample.languages.items() if code in languages)
+    return round(estimate_documents(sample) * own / max(1, sample.rows))

@@ -30,6 +30,8 @@ class NewRun:
     limits: Limits
     """Limits that the model had to fit."""
     choice: Choice
+    documents: int
+    """Estimated number of documents in the languages that the training reads, before cleaning."""
     asked: frozenset[str] = frozenset()
     """Names of the questions that an option answered, or that the user answered differently from the proposal."""
 
@@ -55,14 +57,12 @@ class NewRun:
         if self.excluded:
             corpus["mixture"] = {"weights": dict.fromkeys(self.excluded, 0.0)}
         training = training_values(self.choice, self.machine, self.limits.languages)
-        plan: dict[str, Any] = {}
         epochs, length = self.choice.whole_epochs, self.choice.shape.sequence_length
         batch = training["batch"]["global_batch_size"]
         # A corpus that does not fill one batch is read as often as one batch needs.
         if epochs is not None and samples_of_epochs(epochs, self.corpus_tokens, length) >= batch:
             del training["train_samples"]
             training = {"train_epochs": epochs} | training
-            plan = {"plan": {"corpus_tokens": self.corpus_tokens}}
         return {
             "name": self.name,
             "sources": self.sources,
@@ -71,7 +71,11 @@ class NewRun:
             "index": {"validation_share": self.validation_share},
             "model": self.choice.shape.values(),
             "training": training,
-            **plan,
+            "plan": {
+                "corpus_tokens": self.corpus_tokens,
+                "corpus_documents": self.documents,
+                "corpus_languages": self.limits.languages,
+            },
             "publish": {"hub": False},
         }
 
@@ -145,14 +149,11 @@ def render_run(run: NewRun, estimate: str) -> str:
     ]
     if "threads_per_rank" in training:
         text.append(f"  threads_per_rank: {training['threads_per_rank']}  # all processors of this machine")
-    if "plan" in values:
-        text += [
-            "",
-            "plan:",
-            f"  corpus_tokens: {run.corpus_tokens}  # estimate that `bloomery plan` uses; the index stage counts the "
-            "exact number",
-        ]
     text += [
+        "",
+        "# Estimates from the rows that were read, for `bloomery plan`. The index stage counts the exact numbers.",
+        "plan:",
+        *(f"  {key}: {value}" for key, value in values["plan"].items()),
         "",
         "publish:",
         "  hub: false  # publish to a local folder, even if a Hub token is set",
@@ -173,7 +174,7 @@ def _length_lines(run: NewRun, training: dict[str, Any]) -> list[str]:
     epochs = training["train_samples"] * run.choice.shape.sequence_length / run.corpus_tokens
     return [
         f"  # {why}: about {epochs:.2g} epochs of an estimated {tokens} tokens.",
-        f"  # To state the length in epochs, use train_epochs instead, with plan.corpus_tokens: {run.corpus_tokens}.",
+        "  # To state the length in epochs, use train_epochs instead.",
         f"  train_samples: {training['train_samples']}",
     ]
 

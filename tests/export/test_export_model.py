@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 
@@ -11,8 +12,9 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file
 
-from bloomery.contracts.checkpoint import layer_file
+from bloomery.contracts.checkpoint import layer_file, write_manifest
 from bloomery.contracts.parity import read_parity
+from bloomery.contracts.stale_artefacts import stale_artefacts
 from bloomery.spec.parameters import declare
 from export.export_model import export_model
 from export.mapping.bloom import to_transformers
@@ -157,3 +159,19 @@ def test_the_command_writes_the_folder_and_prints_its_path(fabricate):
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == str(run.target)
     assert json.loads((run.target / "parity.json").read_text())["checkpoint"] == "step00000100"
+
+
+def test_a_chosen_checkpoint_is_not_out_of_date_because_a_newer_one_exists(fabricate):
+    run = fabricate()
+    newer = run.paths.checkpoints / "step00000200"
+    shutil.copytree(run.checkpoint, newer)
+    write_manifest(newer, run.manifest.model_copy(update={"iteration": 200}))
+    name = f"model {run.stage.model_name}"
+    assert not export_model(run.stage, run.paths, run.target).chosen
+    assert stale_artefacts(run.paths)[name].older_than == "the training"
+    assert export_model(run.stage, run.paths, run.target, checkpoint_name=run.checkpoint.name).chosen
+    assert name not in stale_artefacts(run.paths)
+    write_manifest(run.checkpoint, run.manifest.model_copy(update={"skipped_updates": 1}))
+    assert stale_artefacts(run.paths)[name].older_than == f"the checkpoint {run.checkpoint.name}"
+    shutil.rmtree(run.checkpoint)
+    assert name not in stale_artefacts(run.paths)

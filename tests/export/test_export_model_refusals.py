@@ -109,8 +109,7 @@ def test_an_impossible_number_of_tensor_ranks_is_refused_at_once(fabricate, rank
     run = fabricate()
     value = read_json(run.checkpoint / "manifest.json")
     # A manifest without its own digest, as earlier versions wrote it, is not stopped by the digest.
-    del value["digest"]
-    write_json(run.checkpoint / "manifest.json", value | {"tensor_parallel": ranks})
+    write_json(run.checkpoint / "manifest.json", without_own_digest(value) | {"tensor_parallel": ranks})
     before = time.process_time()
     assert "tensor_parallel" in refused(run, (InputError, CheckFailedError))
     assert time.process_time() - before < 5

@@ -8,7 +8,7 @@ import pytest
 
 from bloomery.base.atomic import read_json, write_json
 from bloomery.base.errors import BloomeryError, InputError
-from bloomery.contracts.checkpoint import list_files
+from bloomery.contracts.file_entry import list_files
 from bloomery.contracts.parity import PARITY_NAME
 from export.model_bundle import model_bundle
 
@@ -29,7 +29,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def list_again(folder: Path) -> None:
-    files = {name: entry.model_dump() for name, entry in list_files(folder).items() if name != PARITY_NAME}
+    files = {name: entry.model_dump() for name, entry in list_files(folder, omit={PARITY_NAME}).items()}
     values = {"model": "m", "checkpoint": "step00000100", "versions": {}, "files": files}
     values |= dict.fromkeys(NUMBERS, 1) | dict.fromkeys(TEXTS, "") | dict.fromkeys(MEASURES, 0.0)
     write_json(folder / PARITY_NAME, values)

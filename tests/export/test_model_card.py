@@ -9,6 +9,7 @@ import yaml
 
 from bloomery.base.atomic import write_json
 from bloomery.base.errors import InputError
+from bloomery.contracts.resume_policy import saved_stage
 from bloomery.spec.flops import iteration_flops
 from bloomery.spec.parameters import parameter_count
 from export.model_card import CardFacts, hub_licence, render_card
@@ -86,10 +87,10 @@ def test_the_card_states_the_recorded_facts_of_the_run(fabricate):
 def test_the_compute_is_that_of_the_samples_that_were_trained_on(fabricate, curriculum, skipped, samples, length):
     run = fabricate()
     model = run.stage.model.model_copy(update={"sequence_length": 16})
-    values = run.stage.training.model_dump() | {"curriculum": curriculum, "train_samples": 400}
-    training = type(run.stage.training).model_validate(values)
-    run.stage = run.stage.model_copy(update={"model": model, "training": training})
-    run.manifest = run.manifest.model_copy(update={"consumed_samples": 400, "skipped_samples": skipped})
+    run.stage = run.stage.model_copy(update={"model": model})
+    training = saved_stage(run.manifest).training.model_dump() | {"curriculum": curriculum, "train_samples": 400}
+    update = {"config": run.manifest.config | {"training": training}, "consumed_samples": 400}
+    run.manifest = run.manifest.model_copy(update={**update, "skipped_samples": skipped})
     _, body = card_of(run)
     flops = iteration_flops(model, run.manifest.vocabulary_rows, samples, recomputed=False, sequence_length=length)
     assert f"| compute | {flops:.3g} FLOPs of the model, without recomputation |" in body

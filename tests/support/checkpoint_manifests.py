@@ -1,9 +1,12 @@
-"""Write checkpoints of a fabricated run that consist of a manifest only."""
+"""Write checkpoints of a fabricated run that consist of a manifest only, and rewrite manifests of real checkpoints."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from bloomery.config.stages import TrainStage
-from bloomery.contracts.checkpoint import CheckpointManifest, step_name, write_manifest
+from bloomery.contracts.checkpoint import MANIFEST_NAME, CheckpointManifest, read_checkpoint, step_name, write_manifest
+from bloomery.contracts.file_entry import FileEntry, list_files
 from bloomery.contracts.index_manifest import read_index_manifest
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.resume_policy import identity
@@ -34,3 +37,13 @@ def save_manifest(paths: RunPaths, trained: TrainStage, iteration: int, consumed
     write_manifest(folder, manifest)
     (paths.checkpoints / "latest").write_text(f"{folder.name}\n")
     return manifest
+
+
+def files_of(checkpoint: Path) -> dict[str, FileEntry]:
+    """Return the entries that the manifest of a checkpoint must list."""
+    return list_files(checkpoint, omit={MANIFEST_NAME})
+
+
+def list_files_again(checkpoint: Path) -> None:
+    """Make the manifest of a checkpoint match its changed files."""
+    write_manifest(checkpoint, read_checkpoint(checkpoint).model_copy(update={"files": files_of(checkpoint)}))

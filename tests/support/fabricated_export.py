@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from checkpoint_manifests import files_of
 from safetensors.torch import save_file
 
 from bloomery.base.atomic import write_json
@@ -19,7 +20,7 @@ from bloomery.config.delivery import ExportConfig
 from bloomery.config.model import ModelConfig
 from bloomery.config.stages import ExportStage, TrainStage, write_stage
 from bloomery.config.training import TrainingConfig
-from bloomery.contracts.checkpoint import CheckpointManifest, layer_file, list_files, step_name, write_manifest
+from bloomery.contracts.checkpoint import CheckpointManifest, layer_file, step_name, write_manifest
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.sample_prefix import SamplePrefix
 from bloomery.contracts.segment import Segment, SegmentStatus, write_segment
@@ -59,7 +60,7 @@ class FabricatedRun:
 
     def rewrite_manifest(self) -> None:
         """List the current files in the manifest, as if the checkpoint had been wrong from the start."""
-        write_manifest(self.checkpoint, self.manifest.model_copy(update={"files": list_files(self.checkpoint)}))
+        write_manifest(self.checkpoint, self.manifest.model_copy(update={"files": files_of(self.checkpoint)}))
 
     def edit_layer(self, layer: int, rank: int, change: Callable[[dict[str, torch.Tensor]], None]) -> Path:
         path = self.checkpoint / layer_file(layer, rank)
@@ -192,7 +193,7 @@ def fabricate(
         vocabulary_rows=rows,
         layers=layer_count(model),
         versions={"torch": "0"},
-        files=list_files(checkpoint),
+        files=files_of(checkpoint),
     )
     write_manifest(checkpoint, manifest)
     segment = Segment(
@@ -215,7 +216,6 @@ def fabricate(
         model_name="tiny-bloom",
         export=ExportConfig(),
         model=model,
-        training=training,
         licences={"sample": "CC0-1.0"},
     )
     write_stage(paths.config / "export.json", stage)

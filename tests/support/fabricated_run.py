@@ -10,7 +10,8 @@ from bloomery.base.atomic import write_json
 from bloomery.checks.load_config import validate_config
 from bloomery.config.part_input import PartInput
 from bloomery.config.run import RunConfig
-from bloomery.contracts.checkpoint import CheckpointManifest, FileEntry, step_name, write_manifest
+from bloomery.contracts.checkpoint import CheckpointManifest, step_name, write_manifest
+from bloomery.contracts.file_entry import FileEntry
 from bloomery.contracts.metrics_record import MetricsRecord, ValidationRecord
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.sample_prefix import SamplePrefix

@@ -25,12 +25,13 @@ from bloomery.config.stages import (
     TrainStage,
     write_stage,
 )
-from bloomery.contracts.checkpoint import CheckpointManifest, FileEntry, list_files, write_manifest
+from bloomery.contracts.checkpoint import CheckpointManifest, write_manifest
+from bloomery.contracts.file_entry import list_files
 from bloomery.contracts.index_manifest import read_index_manifest
 from bloomery.contracts.lease import LEASE_NAME, LeaseHolder, render_holder
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.result import Place
-from bloomery.contracts.resume_policy import identity
+from bloomery.contracts.resume_policy import identity, saved_stage
 from bloomery.contracts.sample_prefix import sample_prefix
 from bloomery.contracts.segment import read_segment, write_segment
 from bloomery.contracts.skips import Skip, Skips, write_skips
@@ -72,8 +73,7 @@ class HostileRun:
 def make_hostile_run(folder: Path) -> HostileRun:
     """Make the run in `folder`/runs/tiny."""
     made = fabricate(folder)
-    paths, training = made.paths, made.stage.training
-    train = TrainStage(name="tiny", seed=1, model=made.stage.model, training=training)
+    paths, train = made.paths, saved_stage(made.manifest)
     publish = PublishStage(name="tiny", model_name="tiny-bloom", publish=PublishConfig(hub=False))
     export = made.stage.model_copy(update={"export": ExportConfig()})
     for name, section in (("train", train), ("publish", publish), ("export", export)):
@@ -168,9 +168,8 @@ def _forget_own_digests(folder: Path) -> None:
     """
     for path in folder.rglob("*.json"):
         value = json.loads(path.read_text())
-        own = KEY if isinstance(value, dict) and KEY in value else "digest" if path.name == "manifest.json" else None
-        if own is not None:
-            del value[own]
+        if isinstance(value, dict) and KEY in value:
+            del value[KEY]
             path.write_text(dump_json(value))
 
 
@@ -179,10 +178,8 @@ def list_again(run: HostileRun) -> None:
 
     A change of a file then is not found by its digest, as if the file had been written like this.
     """
-    for path, files in (
-        (run.checkpoint / "manifest.json", list_files(run.checkpoint)),
-        (run.model / "parity.json", list_files(run.model)),
-    ):
+    for path in (run.checkpoint / "manifest.json", run.model / "parity.json"):
         value = read_json(path)
-        value["files"] = {name: FileEntry.model_dump(entry) for name, entry in files.items() if name != path.name}
+        entries = list_files(path.parent, omit={path.name})
+        value["files"] = {name: entry.model_dump() for name, entry in entries.items()}
         write_json(path, value)

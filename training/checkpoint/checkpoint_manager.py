@@ -22,7 +22,8 @@ from bloomery.base.atomic import explained
 from bloomery.base.errors import BloomeryError, CheckFailedError, ResourceError
 from bloomery.base.progress import say
 from bloomery.checkpoint.drift import DriftError, how_to_repair
-from bloomery.contracts.checkpoint import REFERENCE_NAME, Change, CheckpointManifest, FileEntry, Repair, step_name
+from bloomery.contracts.checkpoint import REFERENCE_NAME, Change, CheckpointManifest, Repair, step_name
+from bloomery.contracts.file_entry import FileEntry
 from bloomery.contracts.index_manifest import IndexManifest
 from bloomery.contracts.resume_policy import changes_since, continues
 from bloomery.contracts.sample_prefix import sample_prefix

@@ -16,17 +16,16 @@ from safetensors.torch import load_file, save
 from torch.nn import functional
 
 from bloomery.base.atomic import write_bytes
-from bloomery.base.digest import sha256_file
 from bloomery.base.errors import CheckFailedError
 from bloomery.contracts.checkpoint import (
     REFERENCE_BEFORE_REPAIR_NAME,
     REFERENCE_NAME,
     CheckpointManifest,
-    FileEntry,
     lacks_reference,
     verify_file,
     write_manifest,
 )
+from bloomery.contracts.file_entry import FileEntry
 from training.checkpoint.collective_calls import damage_on_any_rank, from_every_rank, from_rank_0
 from training.checkpoint.finite import is_finite
 from training.checkpoint.reference_logits import reference_logits
@@ -158,9 +157,7 @@ def _add_reference(
             write_bytes(folder / REFERENCE_NAME, save({"tokens": tokens, "logits": logits.cpu().contiguous()}))
 
     def add() -> None:
-        path = folder / REFERENCE_NAME
-        entry = FileEntry(bytes=path.stat().st_size, sha256=sha256_file(path))
-        files = dict(sorted({**manifest.files, REFERENCE_NAME: entry}.items()))
+        files = dict(sorted({**manifest.files, REFERENCE_NAME: FileEntry.of(folder / REFERENCE_NAME)}.items()))
         write_manifest(folder, manifest.model_copy(update={"files": files}))
 
     if not all(from_every_rank(lambda: logits is None or bool(logits.isfinite().all()))):

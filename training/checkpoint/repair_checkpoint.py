@@ -21,13 +21,13 @@ from bloomery.contracts.checkpoint import (
     REFERENCE_BEFORE_REPAIR_NAME,
     REFERENCE_NAME,
     CheckpointManifest,
-    FileEntry,
     Repair,
     read_manifest,
     step_folders,
     verify_file,
     write_manifest,
 )
+from bloomery.contracts.file_entry import FileEntry
 from bloomery.contracts.paths import RunPaths
 from training.checkpoint.needed_files import random_file
 from training.checkpoint.repair_tensors import Method, repair_tensors, verify_repaired
@@ -153,7 +153,7 @@ def _write_repaired_manifest(
     """
     files = dict(manifest.files)
     for name in changed:
-        files[name] = FileEntry(bytes=(work / name).stat().st_size, sha256=sha256_file(work / name))
+        files[name] = FileEntry.of(work / name)
     if any(not name.startswith("random_") for name in changed) and REFERENCE_NAME in files:
         (work / REFERENCE_NAME).rename(work / REFERENCE_BEFORE_REPAIR_NAME)
         files[REFERENCE_BEFORE_REPAIR_NAME] = files.pop(REFERENCE_NAME)

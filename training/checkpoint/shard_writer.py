@@ -19,7 +19,7 @@ from deepspeed.runtime.checkpoint_engine.checkpoint_engine import CheckpointEngi
 from safetensors.torch import save
 
 from bloomery.base.errors import CheckFailedError
-from bloomery.contracts.checkpoint import FileEntry
+from bloomery.contracts.file_entry import FileEntry
 from training.checkpoint.copy_to_host import HostCopies, on_host
 from training.checkpoint.finite import not_finite_in_file
 

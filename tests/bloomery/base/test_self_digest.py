@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -34,3 +35,4 @@ def test_a_file_without_digest_cannot_be_checked(path: Path, text: str) -> None:
     path.write_text(text)
     with pytest.raises(InputError, match="no digest of its own"):
         check_file(path, restore="again")
+    assert check_file(path, restore="again", required=False) == json.loads(text)

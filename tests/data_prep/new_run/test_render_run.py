@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from bloomery.checks.load_config import validate_config
+from bloomery.contracts.index_size import index_size, planned_text, planned_validation_sets
 from data_prep.new_run.machine import Machine
 from data_prep.new_run.plan_run import plan_run
 from data_prep.new_run.questions import Answers
@@ -75,7 +76,18 @@ def test_the_length_is_in_samples_if_the_time_limits_it(tmp_path: Path) -> None:
     values = texts(tmp_path, minutes=1).values()
     assert "train_epochs" not in values["training"]
     assert values["training"]["train_samples"] > 0
-    assert "plan" not in values
+    assert "use train_epochs instead" in render_run(texts(tmp_path, minutes=1), "")
+
+
+def test_the_plan_gets_the_estimates_from_which_sizes_are_computed(tmp_path: Path) -> None:
+    assert texts(tmp_path).values()["plan"]["corpus_documents"] == pytest.approx(2000, rel=0.1)
+    run = run_of(tmp_path, GPUS)
+    config = validate_config(run.values())
+    assert (config.plan.corpus_tokens, config.plan.corpus_documents, config.plan.corpus_languages) == (2, 2, 2)
+    text = planned_text(config)
+    assert text.assumed == {}
+    assert index_size(config, text, planned_validation_sets(config, text)).total > 0
+    assert run_of(tmp_path, GPUS, languages=["fr"]).values()["plan"]["corpus_documents"] == 1
 
 
 def test_a_text_of_less_than_a_batch_gives_one_batch(tmp_path: Path) -> None:

@@ -44,7 +44,6 @@ def test_a_training_on_four_processes_is_exported_with_the_same_logits(tmp_path)
         model_name="run",
         export=ExportConfig(),
         model=trained.model,
-        training=trained.training,
         licences={},
     )
     parity = export_model(export, paths, paths.export / "run")

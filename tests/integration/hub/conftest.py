@@ -17,7 +17,7 @@ from hub_support import TOKEN, HubServer, client_environment, running_hub, start
 from bloomery.base.atomic import write_json
 from bloomery.config.delivery import PublishConfig
 from bloomery.config.stages import PublishStage, write_stage
-from bloomery.contracts.checkpoint import list_files
+from bloomery.contracts.file_entry import list_files
 from bloomery.contracts.logline import render
 from bloomery.contracts.metrics_record import MetricsRecord
 from bloomery.contracts.parity import Parity, write_parity
@@ -137,7 +137,7 @@ class Publishable:
             "text": " sea",
             "versions": {},
         }
-        files = {name: entry for name, entry in list_files(self.model).items() if name != "parity.json"}
+        files = list_files(self.model, omit={"parity.json"})
         write_parity(self.model, Parity(**(facts | changes), files=files))
 
     def start(self, *command: str, **variables: str | None) -> subprocess.Popen[str]:

@@ -1,4 +1,7 @@
-"""Test that a stage runs again, with its dependents, only if its output is deleted or its own section changes."""
+"""Test that a stage runs again, with its dependents, only if its output is deleted or its own section changes.
+
+A finished training also does not run again if only keys changed that do not affect the model.
+"""
 
 from __future__ import annotations
 
@@ -95,6 +98,7 @@ def test_deleted_arrays_and_model_files_are_made_again_with_the_same_bytes(finis
         ("index.blend", [{"spread_to": 240}, {"from_sample": 80, "weights": {"en": 1}}], INDEX_ON),
         ("training.optimizer.learning_rate", 0.02, END),
         ("model.layers", 4, END),
+        ("training.checkpoint.keep_last", 7, set()),
         ("export.dtype", "float32", {"export_model", "publish_run", "all"}),
         ("publish.private", False, {"publish_run", "sync_logs", "all"}),
     ],

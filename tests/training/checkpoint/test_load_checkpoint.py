@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from checkpoint_manifests import list_files_again
 from fabricated_training import make_index, stage
 from ranks import run_ranks
 from whole_model import assemble
 
 from bloomery.base.errors import ConfigError
 from bloomery.config.stages import TrainStage
-from bloomery.contracts.checkpoint import layer_file, list_files, read_checkpoint, write_manifest
+from bloomery.contracts.checkpoint import layer_file, read_checkpoint
 
 pytestmark = [pytest.mark.distributed, pytest.mark.slow]
 
@@ -319,7 +320,7 @@ def test_a_checkpoint_that_differs_from_the_saved_training_is_refused(tmp_path: 
             state = torch.load(folder / name, weights_only=False)
             change(state)
             torch.save(state, folder / name)
-        write_manifest(folder, read_checkpoint(folder).model_copy(update={"files": list_files(folder)}))
+        list_files_again(folder)
         folders.append(folder)
     edited = tmp_path / "edited"
     shutil.copytree(training.checkpoint, edited)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from checkpoint_manifests import files_of, list_files_again
 from fabricated_training import stage
 from ranks import RankError, run_ranks
 from safetensors.torch import load_file, save_file
@@ -23,13 +24,8 @@ from bloomery.checkpoint.weights import Checkpoint
 from bloomery.cli import app
 from bloomery.config.delivery import ExportConfig
 from bloomery.config.stages import ExportStage
-from bloomery.contracts.checkpoint import (
-    REFERENCE_NAME,
-    lacks_reference,
-    list_files,
-    read_checkpoint,
-    write_manifest,
-)
+from bloomery.contracts.checkpoint import REFERENCE_NAME, lacks_reference, read_checkpoint
+from bloomery.contracts.file_entry import list_files
 from bloomery.contracts.paths import RunPaths
 from export.export_model import export_model
 from training.checkpoint.repair_checkpoint import repair_checkpoint
@@ -92,7 +88,7 @@ def _drift(checkpoint: Path) -> None:
     numbers = load_file(checkpoint / "random_rank_00001.safetensors")
     numbers["torch"][40] += 1
     save_file(numbers, checkpoint / "random_rank_00001.safetensors")
-    write_manifest(checkpoint, read_checkpoint(checkpoint).model_copy(update={"files": list_files(checkpoint)}))
+    list_files_again(checkpoint)
 
 
 @pytest.fixture
@@ -122,7 +118,7 @@ def _norm(checkpoint: Path, kind: str) -> list[torch.Tensor]:
 @pytest.mark.parametrize("method", ["mean-fp32", "rank0"])
 def test_copies_are_equal_after_a_repair_and_the_old_checkpoint_is_kept(run, method):
     checkpoint = _only(run)
-    before = {name: entry.sha256 for name, entry in list_files(checkpoint).items()}
+    before = {name: entry.sha256 for name, entry in files_of(checkpoint).items()}
     masters, moments = _norm(checkpoint, MASTER), _norm(checkpoint, "exp_avg")
     done = CliRunner().invoke(app, ["checkpoint", "repair", "--run", str(run.run), "--on-drift", method])
     assert done.exit_code == 0, done.output
@@ -146,7 +142,7 @@ def test_copies_are_equal_after_a_repair_and_the_old_checkpoint_is_kept(run, met
     (record,) = repaired.manifest.repairs
     assert (record.method, record.tensors[f"master of {NORM}"]) == (method, 0.5)
     kept = run.before_repair / checkpoint.name
-    assert {name: entry.sha256 for name, entry in list_files(kept).items()} == before
+    assert {name: entry.sha256 for name, entry in files_of(kept).items()} == before
     assert read_checkpoint(kept).repairs == []
     assert not run.repairing.exists()
     again = CliRunner().invoke(app, ["checkpoint", "repair", "--run", str(run.run), "--on-drift", method])
@@ -163,15 +159,13 @@ def test_a_training_refuses_different_copies_names_the_repair_and_resumes_after_
     assert CliRunner().invoke(app, command.split()[1:]).exit_code == 0
     assert lacks_reference(read_checkpoint(checkpoint))
     write_word_tokenizer(run)
-    export = ExportStage(
-        name="r", model_name="r", export=ExportConfig(), model=LAYOUT.model, training=LAYOUT.training, licences={}
-    )
+    export = ExportStage(name="r", model_name="r", export=ExportConfig(), model=LAYOUT.model, licences={})
     with pytest.raises(CheckFailedError, match="repaired, and its reference logits have not been computed since"):
         export_model(export, run, run.export / "r", checkpoint_name=checkpoint.name)
     # The first load adds the reference logits, with which the second load is compared, on another layout.
     assert run_ranks(_load, 2, LAYOUT, run.run) == [read_checkpoint(checkpoint).iteration] * 2
     manifest = read_checkpoint(checkpoint)
-    assert manifest.files == list_files(checkpoint)
+    assert manifest.files == files_of(checkpoint)
     assert REFERENCE_NAME in manifest.files
     parity = export_model(export, run, run.export / "r", checkpoint_name=checkpoint.name)
     assert parity.max_difference < 1e-5
@@ -206,7 +200,7 @@ def test_a_repair_whose_result_is_not_finite_is_refused_and_changes_nothing(run)
         optimizer = state["optimizer_state_dict"]
         start = optimizer["param_slice_mappings"][1]["2.input_layernorm.weight"].start
         optimizer["single_partition_of_fp32_groups"][1][start] = float("nan")
-    write_manifest(checkpoint, read_checkpoint(checkpoint).model_copy(update={"files": list_files(checkpoint)}))
+    list_files_again(checkpoint)
     before = list_files(checkpoint)
     with pytest.raises(CheckFailedError, match="is not finite after the repair"):
         repair_checkpoint(run, None, "mean-fp32")

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 from checkpoint_manifests import save_manifest
-from fabricated_training import make_run, stage
+from fabricated_training import make_run
+from three_checkpoints import TRAINED, saved
 from typer.testing import CliRunner
 
 from bloomery.base.atomic import write_json
@@ -21,22 +22,6 @@ from bloomery.contracts.skips import effective, read_skips
 from training.resume.add_skip import add_skip
 from training.resume.resolve_resume import resolve_resume
 from training.resume.roll_back import RollBack, roll_back, roll_backs
-
-TRAINED = stage(samples=64, on_change="refuse", batch={"micro_batch_size": 2, "global_batch_size": 8})
-
-
-@pytest.fixture
-def paths(tmp_path: Path) -> RunPaths:
-    """Create checkpoints after iterations 2, 4 and 6, with 8 samples an iteration."""
-    make_run(tmp_path, TRAINED)
-    found = RunPaths(tmp_path)
-    for iteration in (2, 4, 6):
-        save_manifest(found, TRAINED, iteration, 8 * iteration)
-    return found
-
-
-def saved(paths: RunPaths) -> list[str]:
-    return sorted(path.name for path in paths.checkpoints.glob("step*"))
 
 
 def test_a_roll_back_selects_the_newest_checkpoint_before_the_range(paths: RunPaths) -> None:

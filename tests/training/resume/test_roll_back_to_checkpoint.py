@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 from checkpoint_manifests import save_manifest
-from fabricated_training import make_run, stage
+from fabricated_training import stage
 from ranks import run_ranks
 from recorded_losses import recorded_losses
 from segments import opened
+from three_checkpoints import TRAINED, saved
 from typer.testing import CliRunner
 
 from bloomery.base.atomic import read_json, write_json
@@ -20,22 +21,6 @@ from bloomery.contracts.skips import read_skips
 from training.resume.resolve_resume import resolve_resume
 from training.resume.roll_back import roll_back
 from training.resume.roll_back_to_checkpoint import RECORD_NAME, records, roll_back_to_checkpoint
-
-TRAINED = stage(samples=64, on_change="refuse", batch={"micro_batch_size": 2, "global_batch_size": 8})
-
-
-@pytest.fixture
-def paths(tmp_path: Path) -> RunPaths:
-    """Create checkpoints after iterations 2, 4 and 6, with 8 samples an iteration."""
-    make_run(tmp_path, TRAINED)
-    found = RunPaths(tmp_path)
-    for iteration in (2, 4, 6):
-        save_manifest(found, TRAINED, iteration, 8 * iteration)
-    return found
-
-
-def saved(paths: RunPaths) -> list[str]:
-    return sorted(path.name for path in paths.checkpoints.glob("step*"))
 
 
 def moved(paths: RunPaths, number: int) -> list[str]:
