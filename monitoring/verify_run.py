@@ -20,7 +20,7 @@ from bloomery.base.progress import track
 from bloomery.base.self_digest import check_file
 from bloomery.contracts import lineage
 from bloomery.contracts.checkpoint import read_checkpoint, verify_file
-from bloomery.contracts.index_manifest import read_index_manifest
+from bloomery.contracts.index_manifest import read_index_manifest, resolve_index
 from bloomery.contracts.parity import PARITY_NAME, read_parity
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.result import Place, check_result, last_record
@@ -250,20 +250,38 @@ def _token_files(paths: RunPaths) -> int:
         return 0
     manifest = read_index_manifest(paths.index_manifest)
     prefixes = [entry.prefix for entry in manifest.token_files]
-    listed = [f"tokens/{name}" for name in read_part_names(paths.config / TOKEN_FILES_NAME)]
-    if listed != prefixes:
+    listed = read_part_names(paths.config / TOKEN_FILES_NAME)
+    # The index of an earlier version names the files of `index/tokens` itself.
+    folder = resolve_index(paths.index)
+    if [prefix.partition("/")[2] for prefix in prefixes] != listed:
         raise CheckFailedError(
             "the index was built from other token files",
             where=str(paths.config / TOKEN_FILES_NAME),
             expected=f"{len(prefixes)} pairs of token files, as index.json lists them; run the workflow again",
         )
-    jobs: list[Callable[[], None]] = []
-    for entry in manifest.token_files:
-        prefix = paths.index / entry.prefix
-        for suffix, digest in ((".bin", entry.bin_digest), (".idx", entry.idx_digest)):
-            jobs.append(partial(_file, prefix.with_name(prefix.name + suffix), digest))
-        jobs.append(partial(_file, prefix.with_name(f"{prefix.name}.documents.parquet"), entry.sidecar_digest))
+    jobs: list[Callable[[], object]] = []
+    for entry, name in zip(manifest.token_files, listed, strict=True):
+        digests = {".bin": entry.bin_digest, ".idx": entry.idx_digest, ".documents.parquet": entry.sidecar_digest}
+        for suffix, digest in digests.items():
+            jobs.append(partial(_file, folder / f"{entry.prefix}{suffix}", digest))
+        jobs.append(partial(check_file, folder / f"{entry.prefix}.documents.json", restore=_AGAIN))
+        jobs += _encoded(paths.index / "tokens" / name, folder / entry.prefix)
     return _all("token files", jobs)
+
+
+def _encoded(prefix: Path, linked: Path) -> Iterator[Callable[[], None]]:
+    """Yield the checks of the encoded or adopted pair from which the next index will be built.
+
+    Usually, these files are those of the index and need not be read twice. They differ in a copy of the run, and if the
+    pair was encoded again after the index had been built. Their manifest and sidecar are checked with the other tables.
+    """
+    manifest = prefix.with_name(f"{prefix.name}.documents.json")
+    if manifest.is_file():
+        counts = read_member(manifest, "counts", kind=dict)
+        for suffix, digest in ((".bin", counts["bin_digest"]), (".idx", counts["idx_digest"])):
+            path, other = (each.with_name(each.name + suffix) for each in (prefix, linked))
+            if path.is_file() and not (other.is_file() and path.samefile(other)):
+                yield partial(_file, path, digest)
 
 
 def _file(path: Path, digest: str) -> None:
