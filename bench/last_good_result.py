@@ -91,15 +91,20 @@ def logs_of(run: Path, rule: str) -> list[Path]:
 
 
 def disturb(run: Path, config: Path, rule: str, how: str, delay: float) -> Try:
-    """Run `rule` of the run again and disturb it. A kill comes `delay` seconds after the job has begun."""
+    """Run `rule` of the run again and disturb it. A kill comes `delay` seconds after the job has begun.
+
+    Before a job fails, the workflow completes the inputs of the job, because earlier jobs would fail at the limit, too.
+    """
     before = digests(run)
-    command = [sys.executable, "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile"), "--forcerun", rule]
-    command += ["--until", rule, "--profile", str(ROOT / "workflow/profiles/local"), "--configfile", str(config)]
+    workflow = [sys.executable, "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile"), "--until", rule]
+    end = ["--profile", str(ROOT / "workflow/profiles/local"), "--configfile", str(config)]
+    if how == "failure":
+        subprocess.run([*workflow, *end], cwd=ROOT, check=False, capture_output=True)
     for log in logs_of(run, rule):
         log.unlink()
     start = time.monotonic()
     process = subprocess.Popen(
-        command,
+        [*workflow, "--forcerun", rule, *end],
         start_new_session=True,
         cwd=ROOT,
         stdout=subprocess.DEVNULL,
