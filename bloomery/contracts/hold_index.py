@@ -36,8 +36,8 @@ def hold_index(paths: RunPaths) -> Path:
         if folder.parent != place.folder.resolve():
             return folder
         link_atomically(place.folder / _READER, folder.name)
-        # A new index may have removed the folder before the link was made.
-        if folder.is_dir():
+        # If the documented links still lead to this folder, a new index that removes it later finds the link.
+        if resolve_index(paths.index) == folder:
             _remove_unused(place)
             return folder
     raise TryAgainError(

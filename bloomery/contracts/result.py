@@ -226,7 +226,11 @@ def link_result(place: Place, result: Result) -> None:
 
 def remove_unused(place: Place) -> None:
     """Remove every result that neither `current` nor the link of a reader leads to. The caller holds the lock."""
-    used = {path.readlink().name for path in place.folder.iterdir() if path.is_symlink()}
+    used = set()
+    for link in place.folder.iterdir():
+        # A reader may replace or remove its link at the same time.
+        with contextlib.suppress(FileNotFoundError):
+            used |= {link.readlink().name} if link.is_symlink() else set()
     for other in place.folder.iterdir():
         if other.name not in used and re.fullmatch("[0-9a-f]{32}", other.name):
             shutil.rmtree(other)

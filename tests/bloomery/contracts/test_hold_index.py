@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import pytest
@@ -74,11 +75,31 @@ def test_an_index_without_a_record_is_neither_linked_nor_kept(paths: RunPaths) -
     assert not paths.results.exists()
 
 
+def test_a_new_index_that_is_completed_while_the_old_one_is_held_is_opened_instead(
+    paths: RunPaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build(paths, "1")
+    resolve, calls = module.resolve_index, 0
+
+    def replaced_after_the_first_call(folder: Path) -> Path:
+        nonlocal calls
+        calls += 1
+        found = resolve(folder)
+        if calls == 1:
+            build(paths, "2")
+        return found
+
+    monkeypatch.setattr(module, "resolve_index", replaced_after_the_first_call)
+    assert (hold_index(paths) / "index.json").read_text() == "2"
+    assert contents(paths) == {"2"}
+
+
 def test_an_index_that_disappears_again_and_again_is_an_error_of_ours(
     paths: RunPaths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     build(paths, "1")
-    removed = (paths.results / "index").resolve() / ("0" * 32)
-    monkeypatch.setattr(module, "resolve_index", lambda folder: removed)
+    results = (paths.results / "index").resolve()
+    other = itertools.count()
+    monkeypatch.setattr(module, "resolve_index", lambda folder: results / f"{next(other):032}")
     with pytest.raises(TryAgainError, match="replaced repeatedly"):
         hold_index(paths)

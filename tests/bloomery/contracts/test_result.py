@@ -229,6 +229,37 @@ def test_an_equal_result_gets_the_newest_linked_file(index: Place, large: Path) 
     check_result(index)
 
 
+@pytest.mark.parametrize("calls", range(1, 15))
+def test_a_kill_while_linked_files_are_replaced_leaves_a_complete_result(index: Place, large: Path, calls: int) -> None:
+    write_linked(index, "1", large)
+    large.unlink()
+    large.write_text("large")
+    program = f"""
+        import os, signal, sys
+        from pathlib import Path
+        from bloomery.contracts import result
+        left = {calls}
+        def dying(event, arguments):
+            global left
+            if event in ("os.rename", "os.link", "os.symlink", "os.remove", "os.mkdir", "os.rmdir", "os.chmod"):
+                left -= 1
+                if left == 0:
+                    os.kill(os.getpid(), signal.SIGKILL)
+        place = result.Place.of(Path({str(index.pointer)!r}))
+        sys.addaudithook(dying)
+        with result.new_result(place) as new:
+            (new.folder / "index.json").write_text("1")
+            new.linked = {{"files/a/large": Path({str(large)!r})}}
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], check=False)
+    assert done.returncode in (0, -signal.SIGKILL)
+    check_result(index, content=True)
+    assert (index.shown / "files/a/large").read_text() == "large"
+    write_linked(index, "1", large)
+    assert (index.shown / "files/a/large").samefile(large)
+    assert not list(index.folder.rglob(".*.link"))
+
+
 def test_the_removal_of_a_result_frees_the_space_of_its_linked_files(index: Place, large: Path) -> None:
     write_linked(index, "1", large)
     write_linked(index, "2", large)
