@@ -93,13 +93,12 @@ def logs_of(run: Path, rule: str) -> list[Path]:
 def disturb(run: Path, config: Path, rule: str, how: str, delay: float) -> Try:
     """Run `rule` of the run again and disturb it. A kill comes `delay` seconds after the job has begun.
 
-    Before a job fails, the workflow completes the inputs of the job, because earlier jobs would fail at the limit, too.
+    First the workflow completes what an earlier try left, so that only this job is disturbed.
     """
-    before = digests(run)
     workflow = [sys.executable, "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile"), "--until", rule]
     end = ["--profile", str(ROOT / "workflow/profiles/local"), "--configfile", str(config)]
-    if how == "failure":
-        subprocess.run([*workflow, *end], cwd=ROOT, check=False, capture_output=True)
+    subprocess.run([*workflow, *end], cwd=ROOT, check=False, capture_output=True)
+    before = digests(run)
     for log in logs_of(run, rule):
         log.unlink()
     start = time.monotonic()

@@ -7,6 +7,8 @@ again. A result that lacks a file is built again by the workflow.
 from __future__ import annotations
 
 import contextlib
+import filecmp
+import shutil
 from pathlib import Path
 
 from bloomery.base.errors import BloomeryError, ConfigError, TryAgainError
@@ -30,6 +32,7 @@ def restore_links(results: Path) -> list[Place]:
 
     A result stays as it is if its folder lacks a file, or if a documented file is missing or has other content. Of the
     linked files of an earlier stage, such as token files, only the sizes are compared, because these files are large.
+    Files that a user added beside the copies move to the result's folder, so they stay at their documented paths.
 
     Return the places whose links were restored.
 
@@ -42,11 +45,11 @@ def restore_links(results: Path) -> list[Place]:
             place = Place.of(pointer)
         except ConfigError:
             continue  # not a file of Bloomery
-        result = _with_copies(place)
         # Another process that writes this result links it, too.
         with contextlib.suppress(TryAgainError):
-            if result is not None:
+            if (result := _with_copies(place)) is not None:
                 with locked(place):
+                    _move_added(place, result)
                     link_result(place, result)
                 found.append(place)
     return found
@@ -83,9 +86,33 @@ def _with_copies(place: Place) -> Result | None:
             (place.shown / name).samefile(folder / name) or is_file_of(place.shown / name, entry)
             for name, entry in result.files.items()
         ) and all((place.shown / name).stat().st_size == size for name, size in result.linked.items())
+        for name in _added(place, result):
+            there = folder / name
+            equal = equal and (not there.exists() or filecmp.cmp(place.shown / name, there, shallow=False))
     except OSError:
         return None  # a documented file is missing or unreadable
     return result if equal and not all(linked) else None
+
+
+def _added(place: Place, result: Result) -> list[str]:
+    """Return the files beside the copies that are not part of the result, by their paths below the documented folder."""
+    listed = {*result.files, *result.linked}
+    folders = [place.shown / name for name in sorted({name.split("/")[0] for name in listed})]
+    return [
+        name
+        for folder in folders
+        if not folder.is_symlink()
+        for path in sorted(folder.rglob("*"))
+        if not path.is_dir() and (name := path.relative_to(place.shown).as_posix()) not in listed
+    ]
+
+
+def _move_added(place: Place, result: Result) -> None:
+    for name in _added(place, result):
+        there = place.folder / result.digest / name
+        if not there.exists():
+            there.parent.mkdir(parents=True, exist_ok=True)
+            shutil.move(place.shown / name, there)
 
 
 def set_incomplete_aside(results: Path) -> list[Place]:

@@ -41,6 +41,23 @@ def test_equal_copies_become_links_again_and_the_pointer_stays(place: Place) -> 
     assert (place.pointer.stat().st_mtime_ns, set_incomplete_aside(results), restore_links(results)) == (before, [], [])
 
 
+def test_a_file_that_a_user_added_to_a_copy_is_kept(place: Place) -> None:
+    (place.shown / "arrays/mine/notes.txt").parent.mkdir()
+    (place.shown / "arrays/mine/notes.txt").write_text("mine")
+    assert restore_links(place.pointer.parent) == [place]
+    assert (place.shown / "arrays").is_symlink()
+    assert (place.shown / "arrays/mine/notes.txt").read_text() == "mine"
+    check_result(place, content=True)
+
+
+def test_a_file_of_a_user_that_differs_from_its_copy_prevents_the_links(place: Place) -> None:
+    folder = next(path for path in place.folder.iterdir() if len(path.name) == 32)
+    (place.shown / "arrays/notes.txt").write_text("newer")
+    (folder / "arrays/notes.txt").write_text("older")
+    assert restore_links(place.pointer.parent) == []
+    assert (place.shown / "arrays/notes.txt").read_text() == "newer"
+
+
 def test_a_pointer_that_was_set_aside_returns_when_the_links_are_restored(place: Place) -> None:
     results = place.pointer.parent
     assert set_incomplete_aside(results) == [place]
