@@ -95,7 +95,7 @@ def _with_copies(place: Place) -> Result | None:
 
 
 def _added(place: Place, result: Result) -> list[str]:
-    """Return the files beside the copies that are not part of the result, by their paths below the documented folder."""
+    """Return the files beside the copies that are not part of the result, by their paths below `place.shown`."""
     listed = {*result.files, *result.linked}
     folders = [place.shown / name for name in sorted({name.split("/")[0] for name in listed})]
     return [
