@@ -7,7 +7,6 @@ one byte in any of these files is found. Logs and plots are not verified, becaus
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,7 +15,6 @@ from bloomery.base.atomic import known_error
 from bloomery.base.digest import digest_file, digest_json, sha256_file
 from bloomery.base.errors import BloomeryError, CheckFailedError, InputError
 from bloomery.base.json_member import read_member
-from bloomery.base.progress import track
 from bloomery.base.self_digest import check_file
 from bloomery.contracts import lineage
 from bloomery.contracts.checkpoint import read_checkpoint, verify_file
@@ -29,10 +27,10 @@ from bloomery.contracts.sample_prefix import sample_prefix
 from bloomery.contracts.segment import read_segment
 from bloomery.contracts.stale_artefacts import stale_artefacts
 from bloomery.orchestration.part_names import earlier_parts
-from bloomery.orchestration.prepare_run import PARTS_NAME, SECTIONS_NAME, TOKEN_FILES_NAME
+from bloomery.orchestration.prepare_run import PARTS_NAME, SECTIONS_NAME
+from monitoring.verify_files import AGAIN, check_all, check_digest, differs
+from monitoring.verify_token_files import check_token_files
 
-_THREADS = 4
-_AGAIN = "restore this file from a copy, or delete it and run the workflow again"
 _TABLES = ("corpus", "tokenizer/counts", "index/tokens")
 """Folders of a run with tables and their manifests."""
 
@@ -65,7 +63,7 @@ def verify_run(paths: RunPaths) -> list[Link]:
         ("configuration", partial(_configuration, paths)),
         ("reports", partial(_results, paths, ["report/corpus.json", "report/tokenizer.json", "report/training.json"])),
         ("index and samples", partial(_index, paths)),
-        ("token files", partial(_token_files, paths)),
+        ("token files", partial(check_token_files, paths)),
         ("tokenizer", partial(_tokenizer, paths)),
         ("mixture", partial(_mixture, paths)),
         ("shards", partial(_shards, paths)),
@@ -95,30 +93,13 @@ def verify_run(paths: RunPaths) -> list[Link]:
     return found
 
 
-def _differs(path: Path, expected: str) -> CheckFailedError:
-    return CheckFailedError("the file changed after it was written", where=str(path), expected=f"{expected}; {_AGAIN}")
-
-
-def _all(name: str, jobs: Iterable[Callable[[], object]]) -> int:
-    """Run the checks of many files in threads and return their number. The first failure in order is raised."""
-    listed = list(jobs)
-    with ThreadPoolExecutor(max_workers=_THREADS) as pool:
-        running = [pool.submit(job) for job in listed]
-        try:
-            for done in track(running, f"verify {name}", len(running), "files"):
-                done.result()
-        finally:
-            pool.shutdown(cancel_futures=True)
-    return len(listed)
-
-
 def _results(paths: RunPaths, names: Iterable[str]) -> int:
     """Check the pointers `names` and every file of these results."""
     files = 0
     for name in names:
         pointer = paths.results / name
         if (record := last_record(pointer)) is not None:
-            check_file(record, restore=_AGAIN)
+            check_file(record, restore=AGAIN)
             files += 1 + len(check_result(Place.of(pointer), content=True).files)
     return files
 
@@ -167,7 +148,7 @@ def _exported(paths: RunPaths) -> int:
         listed = check_result(Place.of(paths.results / "export" / f"{model}.json")).files
         for name, entry in parity.files.items():
             if listed.get(f"{model}/{name}") != entry:
-                raise _differs(folder / name, f"SHA-256 {entry.sha256}")
+                raise differs(folder / name, f"SHA-256 {entry.sha256}")
     return files
 
 
@@ -189,8 +170,8 @@ def _checkpoint(paths: RunPaths) -> int:
     for folder, digest in _checkpoints(paths):
         manifest = read_checkpoint(folder)
         if digest is not None and lineage.checkpoint_digest(folder) != digest:
-            raise _differs(folder / "manifest.json", f"SHA-256 {digest}, from which the model was exported")
-        files += 1 + _all(folder.name, [partial(verify_file, folder, manifest, name) for name in manifest.files])
+            raise differs(folder / "manifest.json", f"SHA-256 {digest}, from which the model was exported")
+        files += 1 + check_all(folder.name, [partial(verify_file, folder, manifest, name) for name in manifest.files])
         index = read_index_manifest(paths.index_manifest)
         if manifest.prefix != sample_prefix(index, manifest.consumed_samples):
             raise CheckFailedError(
@@ -205,13 +186,13 @@ def _segments(paths: RunPaths) -> int:
     """Check the records of the segments, and that the last one is that of the finished training."""
     records = sorted([*paths.segments.glob("*.json"), *paths.segments.glob("history/*.json")])
     for path in records:
-        check_file(path, restore=_AGAIN)
+        check_file(path, restore=AGAIN)
     if paths.finished.is_file():
-        check_file(paths.finished, restore=_AGAIN)
+        check_file(paths.finished, restore=AGAIN)
         finished = read_segment(paths.finished)
         own = paths.segments / f"{finished.number}.json"
         if own.is_file() and read_segment(own) != finished:
-            raise _differs(paths.finished, f"the content of {own}")
+            raise differs(paths.finished, f"the content of {own}")
         records.append(paths.finished)
     return len(records)
 
@@ -224,7 +205,7 @@ def _configuration(paths: RunPaths) -> int:
     listed = check_file(listing, restore="run the workflow again, which writes the configuration")
     for name, digest in listed.items():
         if not (paths.config / name).is_file() or sha256_file(paths.config / name) != digest:
-            raise _differs(paths.config / name, f"SHA-256 {digest}")
+            raise differs(paths.config / name, f"SHA-256 {digest}")
     return 1 + len(listed)
 
 
@@ -233,7 +214,7 @@ def _index(paths: RunPaths) -> int:
     files = _results(paths, ["index.json"])
     verified = paths.index / "verified.json"
     if files and verified.is_file():
-        checked = check_file(verified, restore=_AGAIN)
+        checked = check_file(verified, restore=AGAIN)
         if checked["digest"] != read_index_manifest(paths.index_manifest).digest:
             raise CheckFailedError(
                 "another index was verified",
@@ -244,40 +225,11 @@ def _index(paths: RunPaths) -> int:
     return files
 
 
-def _token_files(paths: RunPaths) -> int:
-    """Check the token files of the index and their tables of documents."""
-    if not paths.index_manifest.is_file():
-        return 0
-    manifest = read_index_manifest(paths.index_manifest)
-    prefixes = [entry.prefix for entry in manifest.token_files]
-    listed = [f"tokens/{name}" for name in read_part_names(paths.config / TOKEN_FILES_NAME)]
-    if listed != prefixes:
-        raise CheckFailedError(
-            "the index was built from other token files",
-            where=str(paths.config / TOKEN_FILES_NAME),
-            expected=f"{len(prefixes)} pairs of token files, as index.json lists them; run the workflow again",
-        )
-    jobs: list[Callable[[], None]] = []
-    for entry in manifest.token_files:
-        prefix = paths.index / entry.prefix
-        for suffix, digest in ((".bin", entry.bin_digest), (".idx", entry.idx_digest)):
-            jobs.append(partial(_file, prefix.with_name(prefix.name + suffix), digest))
-        jobs.append(partial(_file, prefix.with_name(f"{prefix.name}.documents.parquet"), entry.sidecar_digest))
-    return _all("token files", jobs)
-
-
-def _file(path: Path, digest: str) -> None:
-    if not path.is_file():
-        raise CheckFailedError("the file is missing", where=str(path), expected=f"digest {digest}; {_AGAIN}")
-    if digest_file(path) != digest:
-        raise _differs(path, f"digest {digest}")
-
-
 def _tokenizer(paths: RunPaths) -> int:
     """Check the tokenizer and the verdict on its limits."""
     verdict = paths.tokenizer / "gate.json"
     if verdict.is_file():
-        check_file(verdict, restore=_AGAIN)
+        check_file(verdict, restore=AGAIN)
     return _results(paths, ["tokenizer.json"]) + int(verdict.is_file())
 
 
@@ -285,7 +237,7 @@ def _mixture(paths: RunPaths) -> int:
     path = paths.corpus / "mixture.json"
     if not path.is_file():
         return 0
-    check_file(path, restore=_AGAIN)
+    check_file(path, restore=AGAIN)
     return 1
 
 
@@ -299,7 +251,7 @@ def _manifests(run: Path) -> Iterator[Path]:
 def _shards(paths: RunPaths) -> int:
     """Check every table and its manifest, and that each table was made from tables of this run as they are now."""
     manifests = list(_manifests(paths.run))
-    files = 2 * _all("tables", [partial(_table, manifest) for manifest in manifests])
+    files = 2 * check_all("tables", [partial(_table, manifest) for manifest in manifests])
     against = _against(paths)
     earlier = [manifest for run in against for manifest in _manifests(Path(run))]
     known = {lineage.table_digest(manifest) for manifest in [*manifests, *earlier]}
@@ -338,8 +290,8 @@ def _together(paths: RunPaths, folder: str, against: list[str]) -> str:
 
 
 def _table(manifest: Path) -> None:
-    check_file(manifest, restore=_AGAIN)
-    _file(manifest.with_suffix(".parquet"), lineage.table_digest(manifest))
+    check_file(manifest, restore=AGAIN)
+    check_digest(manifest.with_suffix(".parquet"), lineage.table_digest(manifest))
 
 
 def _quarantine(paths: RunPaths, manifest: Path) -> int:
@@ -347,7 +299,7 @@ def _quarantine(paths: RunPaths, manifest: Path) -> int:
     path = paths.corpus / "quarantine" / manifest.relative_to(paths.corpus / "raw").with_suffix(".jsonl")
     digest = read_member(manifest, "counts", kind=dict).get("quarantine_digest")
     if digest is not None:
-        _file(path, digest)
+        check_digest(path, digest)
     return int(digest is not None)
 
 
@@ -368,7 +320,7 @@ def _sources(paths: RunPaths) -> int:
                 f"the shard was read from {len(digests)} files", where=str(section), expected=f"{len(files)} files"
             )
         jobs += [partial(_source, Path(name), digest) for name, digest in zip(files, digests, strict=False)]
-    return _all("sources", jobs)
+    return check_all("sources", jobs)
 
 
 def _source(path: Path, told: str) -> None:
