@@ -22,13 +22,13 @@ from bloomery.contracts import lineage
 from bloomery.contracts.checkpoint import read_checkpoint, verify_file
 from bloomery.contracts.index_manifest import read_index_manifest
 from bloomery.contracts.parity import PARITY_NAME, read_parity
+from bloomery.contracts.part_names import earlier_parts
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.result import Place, check_result, last_record
 from bloomery.contracts.safe_path import read_part_names
 from bloomery.contracts.sample_prefix import sample_prefix
 from bloomery.contracts.segment import read_segment
 from bloomery.contracts.stale_artefacts import stale_artefacts
-from bloomery.orchestration.part_names import earlier_parts
 from bloomery.orchestration.prepare_run import PARTS_NAME, SECTIONS_NAME, TOKEN_FILES_NAME
 
 _THREADS = 4

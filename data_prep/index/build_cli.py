@@ -103,8 +103,6 @@ def build(
     from bloomery.contracts.result import Place, new_result
     from bloomery.contracts.safe_path import read_part_names
     from bloomery.contracts.tokenizer import tokenizer_file
-    from data_prep.formats.shard import manifest_path
-    from data_prep.formats.sidecar import sidecar_path
     from data_prep.index.adopt import prefix_of
     from data_prep.index.build_index import build_index
 
@@ -124,9 +122,11 @@ def build(
                 tokenizer,
                 new.folder / "index.json",
             )
-            sidecars = [manifest_path(sidecar_path(index / entry.prefix)) for entry in made.token_files]
+            names = read_part_names(parts)
+            inputs = [lineage.inputs_of(lineage.token_manifest(index / "tokens", name)) for name in names]
             new.made_from = {
-                lineage.TEXTS: lineage.encoded_texts(sidecars),
+                lineage.TEXTS: lineage.encoded_texts(inputs),
+                **lineage.adopted_files(index / "tokens", names),
                 lineage.MIXTURE: digest_file(mixture),
                 lineage.TOKENIZER_INPUT: made.tokenizer_digest,
                 lineage.SECTION: lineage.section_digest(config),
