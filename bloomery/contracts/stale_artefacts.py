@@ -69,6 +69,12 @@ def stale_artefacts(paths: RunPaths) -> dict[str, Stale]:
     return find_stale(paths).stale
 
 
+def stale_training(paths: RunPaths) -> Stale | None:
+    """Return the training if it is stale, or else the last stage before it that is stale; None if nothing is."""
+    stale = stale_artefacts(paths)
+    return next((stale[name] for name in (TRAINING, INDEX, TOKENIZER, CORPUS) if name in stale), None)
+
+
 def find_stale(paths: RunPaths) -> Found:
     """Return every stale artefact of the run, and the errors of files that could not be compared."""
     return _Search(paths).all()

@@ -67,6 +67,8 @@ def test_after_an_edit_and_one_stage_everything_older_is_marked(
     assert ("training" in marked) == ("training" in stale)
     assert ("index" in marked) == ("index" in stale)
     assert ("tokenizer" in marked) == ("tokenizer" in stale)
+    reports = {f"report {name}" for name in facts.reports if f"{name} report" in marked}
+    assert reports == {name for name in stale if name.startswith("report ")}
     assert "publish" in str(facts.rebuild_command)
     with pytest.raises(CheckFailedError, match="older than"):
         publish_run(
