@@ -79,8 +79,6 @@ def test_a_run_without_records_is_refused() -> None:
 
 def test_the_page_says_what_it_was_made_from_and_whether_it_is_out_of_date() -> None:
     page = training_page("a", records(2), [], origin="Made from <x>.", stale="Out of date: <y>.")
-    assert (
-        '<p class="stale"><strong>Out of date: &lt;y&gt;.</strong></p>\n<p class="note">Made from &lt;x&gt;.</p>'
-        in page
-    )
+    mark = '<p class="stale"><strong>Out of date: &lt;y&gt;.</strong></p>'
+    assert f'{mark}\n<p class="note">Made from &lt;x&gt;.</p>' in page
     assert 'class="stale"' not in training_page("a", records(2), [], origin="Made from <x>.")

@@ -86,6 +86,14 @@ def test_new_times_of_files_mark_nothing(finished: Workflow) -> None:
     assert not any("OLDER" in text for _, text in lines(gather_summary(finished.run_folder)))
 
 
+def test_every_page_says_what_it_was_made_from(finished: Workflow) -> None:
+    inputs = {"corpus": "clean texts ", "tokenizer": "tokenizer ", "training": "finished training "}
+    for name, words in inputs.items():
+        page = RunPaths(finished.run_folder).report / f"{name}.html"
+        origin = page.read_text(encoding="utf-8").partition("Made by Bloomery ")[2].partition("</p>")[0]
+        assert words in origin
+
+
 def test_one_changed_byte_in_any_kind_of_file_is_found(finished: Workflow, tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(ROOT / "bench")
