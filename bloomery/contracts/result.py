@@ -296,15 +296,8 @@ def check_result(place: Place, *, content: bool = False) -> Result:
         InputError: the pointer is missing or damaged.
     """
     result = read_result(last_record(place.pointer) or place.pointer)
-    rebuild = f"delete {place.pointer} and run the workflow again"
-    for name, entry in result.files.items():
-        path = place.folder / result.digest / name
-        if not path.is_file() or path.stat().st_size != entry.bytes or (content and sha256_file(path) != entry.sha256):
-            raise CheckFailedError(
-                "the file is missing or differs from what was written",
-                where=str(path),
-                expected=f"{entry.bytes} bytes with SHA-256 {entry.sha256}; {rebuild}",
-            )
+    for name in result.files:
+        path = check_result_file(place, result, name, content=content)
         shown = place.shown / name
         if _belongs_to_another_result(place, shown):
             continue
@@ -312,9 +305,35 @@ def check_result(place: Place, *, content: bool = False) -> Result:
             raise CheckFailedError(
                 "this path does not lead to the newest result",
                 where=str(shown),
-                expected=f"a link to {path}; {rebuild}",
+                expected=f"a link to {path}; {_rebuild(place)}",
             )
     return result
+
+
+def check_result_file(place: Place, result: Result, name: str, *, content: bool) -> Path:
+    """Check one file of a result and return its path.
+
+    Args:
+        place: where the result is.
+        result: the result.
+        name: path of the file in the result's folder.
+        content: whether to compare the hash, too. Otherwise only the size is compared.
+
+    Raises:
+        CheckFailedError: the file is missing or differs from what was written.
+    """
+    entry, path = result.files[name], place.folder / result.digest / name
+    if not path.is_file() or path.stat().st_size != entry.bytes or (content and sha256_file(path) != entry.sha256):
+        raise CheckFailedError(
+            "the file is missing or differs from what was written",
+            where=str(path),
+            expected=f"{entry.bytes} bytes with SHA-256 {entry.sha256}; {_rebuild(place)}",
+        )
+    return path
+
+
+def _rebuild(place: Place) -> str:
+    return f"delete {place.pointer} and run the workflow again"
 
 
 def _belongs_to_another_result(place: Place, shown: Path) -> bool:
