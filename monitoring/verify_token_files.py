@@ -13,37 +13,36 @@ from bloomery.contracts.index_manifest import read_index_manifest, resolve_index
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.safe_path import read_part_names
 from bloomery.orchestration.prepare_run import TOKEN_FILES_NAME
-from monitoring.verify_files import AGAIN, check_all, check_digest
+from monitoring.verify_files import AGAIN, Count, check_digest, run_checks
 
 
-def check_token_files(paths: RunPaths) -> int:
-    """Check the token files of the index and their tables of documents. Return the number of files.
+def verify_token_files(paths: RunPaths) -> Count:
+    """Check the token files of the index and their tables of documents.
 
     Raises:
         CheckFailedError: a file is missing or changed, or the index was built from other token files.
         InputError: a file cannot be read.
     """
     if not paths.index_manifest.is_file():
-        return 0
+        return Count()
     manifest = read_index_manifest(paths.index_manifest)
-    prefixes = [entry.prefix for entry in manifest.token_files]
     listed = read_part_names(paths.config / TOKEN_FILES_NAME)
     # The index of an earlier version names the files of `index/tokens` itself.
     folder = resolve_index(paths.index)
-    if [prefix.partition("/")[2] for prefix in prefixes] != listed:
+    if [entry.name for entry in manifest.token_files] != listed:
         raise CheckFailedError(
             "the index was built from other token files",
             where=str(paths.config / TOKEN_FILES_NAME),
-            expected=f"{len(prefixes)} pairs of token files, as index.json lists them; run the workflow again",
+            expected=f"{len(manifest.token_files)} pairs of token files, as index.json lists them; run the workflow again",
         )
-    jobs: list[Callable[[], object]] = []
+    checks: list[Callable[[], object]] = []
     for entry, name in zip(manifest.token_files, listed, strict=True):
         digests = {".bin": entry.bin_digest, ".idx": entry.idx_digest, ".documents.parquet": entry.sidecar_digest}
         for suffix, digest in digests.items():
-            jobs.append(partial(check_digest, folder / f"{entry.prefix}{suffix}", digest))
-        jobs.append(partial(check_file, folder / f"{entry.prefix}.documents.json", restore=AGAIN))
-        jobs += _encoded(paths.index / "tokens" / name, folder / entry.prefix)
-    return check_all("token files", jobs)
+            checks.append(partial(check_digest, folder / f"{entry.prefix}{suffix}", digest))
+        checks.append(partial(check_file, folder / f"{entry.prefix}.documents.json", restore=AGAIN))
+        checks += _encoded(paths.index / "tokens" / name, folder / entry.prefix)
+    return Count(run_checks("token files", checks))
 
 
 def _encoded(prefix: Path, linked: Path) -> Iterator[Callable[[], None]]:

@@ -51,6 +51,11 @@ class TokenFileEntry(BaseModel):
     ends_with_end_of_document: bool = True
     """Whether every document ends with the index's end-of-document token."""
 
+    @property
+    def name(self) -> str:
+        """Name of the pair in a run: `<source>/<part>`."""
+        return self.prefix.partition("/")[2]
+
 
 class DatasetEntry(BaseModel):
     """One named set of samples, such as a language of the training or validation part.

@@ -314,7 +314,6 @@ def check_result(place: Place, *, content: bool = False) -> Result:
         InputError: the pointer is missing or damaged.
     """
     result = read_result(last_record(place.pointer) or place.pointer)
-    rebuild = f"delete {place.pointer} and run the workflow again"
     check_files(place, result, content=content)
     for name in (*result.files, *result.linked):
         path, shown = place.folder / result.digest / name, place.shown / name
@@ -324,7 +323,7 @@ def check_result(place: Place, *, content: bool = False) -> Result:
             raise CheckFailedError(
                 "this path does not lead to the newest result",
                 where=str(shown),
-                expected=f"a link to {path}; {rebuild}",
+                expected=f"a link to {path}; {_rebuild(place)}",
             )
     return result
 
@@ -337,23 +336,41 @@ def check_files(place: Place, result: Result, *, content: bool = False) -> None:
     Raises:
         CheckFailedError: a file is missing, or differs from what was written.
     """
-    folder, rebuild = place.folder / result.digest, f"delete {place.pointer} and run the workflow again"
-    for name, entry in result.files.items():
-        path = folder / name
-        if not path.is_file() or path.stat().st_size != entry.bytes or (content and sha256_file(path) != entry.sha256):
-            raise CheckFailedError(
-                "the file is missing or differs from what was written",
-                where=str(path),
-                expected=f"{entry.bytes} bytes with SHA-256 {entry.sha256}; {rebuild}",
-            )
+    for name in result.files:
+        check_result_file(place, result, name, content=content)
     for name, size in result.linked.items():
-        path = folder / name
+        path = place.folder / result.digest / name
         if not path.is_file() or path.stat().st_size != size:
             raise CheckFailedError(
                 "the file is missing or has another size than when it was linked",
                 where=str(path),
-                expected=f"{size} bytes; {rebuild}",
+                expected=f"{size} bytes; {_rebuild(place)}",
             )
+
+
+def check_result_file(place: Place, result: Result, name: str, *, content: bool) -> None:
+    """Check one file of a result.
+
+    Args:
+        place: where the result is.
+        result: the result.
+        name: path of the file in the result's folder.
+        content: whether to compare the hash, too. Otherwise only the size is compared.
+
+    Raises:
+        CheckFailedError: the file is missing or differs from what was written.
+    """
+    entry, path = result.files[name], place.folder / result.digest / name
+    if not path.is_file() or path.stat().st_size != entry.bytes or (content and sha256_file(path) != entry.sha256):
+        raise CheckFailedError(
+            "the file is missing or differs from what was written",
+            where=str(path),
+            expected=f"{entry.bytes} bytes with SHA-256 {entry.sha256}; {_rebuild(place)}",
+        )
+
+
+def _rebuild(place: Place) -> str:
+    return f"delete {place.pointer} and run the workflow again"
 
 
 def _belongs_to_another_result(place: Place, shown: Path) -> bool:

@@ -19,9 +19,9 @@ from bloomery.config.run import RunConfig
 from bloomery.config.site import JobTarget, Site, load_site
 from bloomery.config.tokenizer_report import TokenizerGate
 from bloomery.config.yaml_text import read_yaml
+from bloomery.contracts.part_names import earlier_parts, refuse_unfinished
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.repair_results import restore_links, set_incomplete_aside
-from bloomery.orchestration.part_names import earlier_parts, refuse_unfinished
 from bloomery.orchestration.plan_parts import evaluation_files, plan_parts
 from bloomery.orchestration.prepare_run import Part, plan_run, read_parts, token_groups, write_sections
 from bloomery.orchestration.run_lock import RunLock

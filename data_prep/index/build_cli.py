@@ -104,8 +104,7 @@ def build(
     from bloomery.contracts.result import Place, new_result
     from bloomery.contracts.safe_path import read_part_names
     from bloomery.contracts.tokenizer import tokenizer_file
-    from data_prep.formats.shard import manifest_path
-    from data_prep.formats.sidecar import TOKEN_FILE_SUFFIXES, sidecar_path
+    from data_prep.formats.sidecar import TOKEN_FILE_SUFFIXES
     from data_prep.index.adopt import prefix_of
     from data_prep.index.build_index import TOKENS_FOLDER, build_index
 
@@ -133,9 +132,10 @@ def build(
                 for link, prefix in prefixes_now.items()
                 for suffix in TOKEN_FILE_SUFFIXES
             }
-            sidecars = [manifest_path(sidecar_path(prefix)) for prefix in prefixes_now.values()]
+            inputs = [lineage.inputs_of(lineage.token_manifest(index / TOKENS_FOLDER, name)) for name in names]
             new.made_from = {
-                lineage.TEXTS: lineage.encoded_texts(sidecars),
+                lineage.TEXTS: lineage.encoded_texts(inputs),
+                **lineage.adopted_files(index / TOKENS_FOLDER, names),
                 lineage.MIXTURE: digest_file(mixture),
                 lineage.TOKENIZER_INPUT: made.tokenizer_digest,
                 lineage.SECTION: lineage.section_digest(config),
