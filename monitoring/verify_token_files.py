@@ -33,7 +33,7 @@ def verify_token_files(paths: RunPaths) -> Count:
         raise CheckFailedError(
             "the index was built from other token files",
             where=str(paths.config / TOKEN_FILES_NAME),
-            expected=f"{len(manifest.token_files)} pairs of token files, as index.json lists them; run the workflow again",
+            expected=f"the {len(manifest.token_files)} pairs that index.json lists; run the workflow again",
         )
     checks: list[Callable[[], object]] = []
     for entry, name in zip(manifest.token_files, listed, strict=True):

@@ -286,9 +286,9 @@ class _Search:
         names = self._names("token_files.json")
         if change is not None or not made_from or not names or self._tables is None:
             return change
-        if paths.index_manifest.is_file():
-            if [entry.name for entry in read_index_manifest(paths.index_manifest).token_files] != names:
-                return "its configuration (the list of token files)"
+        pairs = read_index_manifest(paths.index_manifest).token_files if paths.index_manifest.is_file() else None
+        if pairs is not None and [pair.name for pair in pairs] != names:
+            return "its configuration (the list of token files)"
         manifests = (lineage.token_manifest(paths.index / "tokens", name).as_posix() for name in names)
         return next((found for found in map(self._tables.change_of, manifests) if found is not None), None)
 
