@@ -15,7 +15,7 @@ def choose_checkpoint(paths: RunPaths, name: str | None) -> Path:
 
     Raises:
         CheckFailedError: the training has not finished and no checkpoint is named.
-        InputError: there is no such checkpoint, or the name leads out of the run's folder of checkpoints.
+        InputError: the checkpoint does not exist, or the name leads out of the run's folder of checkpoints.
     """
     if name is None:
         by_hand = "a finished training, or the name of a checkpoint, such as --checkpoint step00000100"

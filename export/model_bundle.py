@@ -15,7 +15,7 @@ def model_bundle(folder: Path, name: str) -> tuple[Bundle, Parity]:
     """Return the files of the exported model, and the content of its parity.json.
 
     Raises:
-        InputError: there is no parity.json, a file is a link to a place outside of the folder, or a configuration
+        InputError: parity.json is missing, a file is a link to a place outside of the folder, or a configuration
             file names Python code that transformers would run.
         CheckFailedError: the exported model's logits differ too much from those of the training (parity.json), or a
             file is missing or differs from the verified file.

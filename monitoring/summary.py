@@ -14,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 
 from bloomery.base.atomic import read_json
 from bloomery.base.errors import InputError
+from bloomery.base.json_member import read_member
 from bloomery.config.explain_value import wrong_values
 from bloomery.config.section import Count
 from bloomery.contracts.index_manifest import read_index_manifest
@@ -172,7 +173,7 @@ def _vocabulary_size(folder: Path) -> int | None:
     """Return the size that the record of the tokenizer's training or import states."""
     for name in ("training.json", "origin.json"):
         if (folder / name).is_file():
-            return int(read_json(folder / name)["vocabulary"])
+            return read_member(folder / name, "vocabulary", kind=int)
     return None
 
 

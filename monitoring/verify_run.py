@@ -141,14 +141,14 @@ def _published(paths: RunPaths) -> Count:
             )
         listed = read_member(report, "model", "files", kind=dict)
         parity = read_parity(model)
-        own = {name: entry.sha256 for name, entry in parity.files.items()}
+        own = {file: entry.sha256 for file, entry in parity.files.items()}
         own[PARITY_NAME] = sha256_file(model / PARITY_NAME)
-        for name, entry in listed.items():
+        for file, entry in listed.items():
             told = entry.get("sha256") if isinstance(entry, dict) else None
-            if own.get(name) != told:
+            if own.get(file) != told:
                 raise CheckFailedError(
                     "the published file is not that of the exported model",
-                    where=str(model / name),
+                    where=str(model / file),
                     expected=f"SHA-256 {told}; publish the model again",
                 )
     return count

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -139,12 +140,16 @@ def newest_manifest(folder: Path) -> CheckpointManifest | None:
 
     Damaged manifests are skipped here. They are reported when a checkpoint is loaded.
     """
+    return next(readable_checkpoints(folder), None)
+
+
+def readable_checkpoints(folder: Path) -> Iterator[CheckpointManifest]:
+    """Yield the manifests of the undamaged checkpoints in `folder`, newest first."""
     for checkpoint in step_folders(folder):
         try:
-            return read_checkpoint(checkpoint)
+            yield read_checkpoint(checkpoint)
         except InputError:
             continue
-    return None
 
 
 def layer_file(layer: int, tensor_rank: int) -> str:

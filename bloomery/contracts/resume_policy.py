@@ -162,7 +162,7 @@ class Difference:
 
 
 def rule_of(key: str) -> Rule:
-    """Return the rule of a key, or of the section or list that contains it. Raises KeyError if there is no rule."""
+    """Return the rule of a key, or of the section or list that contains it. Raises KeyError if none has a rule."""
     parts = key.replace("[]", "").split(".")
     for length in range(len(parts), 0, -1):
         if (rule := POLICY_OF.get(".".join(parts[:length]))) is not None:

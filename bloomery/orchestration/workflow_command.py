@@ -46,6 +46,6 @@ def read_command(paths: RunPaths, target: str | None = None) -> str | None:
 
 
 def rebuild_command(paths: RunPaths, stale: Mapping[str, Stale]) -> str | None:
-    """Return the command that builds all stale artefacts again; None if there are none or no command is recorded."""
+    """Return the command that builds all stale artefacts again; None if nothing is stale or no command is recorded."""
     targets = [target for target in TARGETS if target in {each.target for each in stale.values()}]
     return read_command(paths, targets[-1]) if targets else None

@@ -94,8 +94,8 @@ class CheckpointManager:
     def load(self, compare_replicas: Callable[[int], None] = lambda _iteration: None) -> Position:
         """Load the newest good checkpoint, whatever its layout, and return its position. Collective.
 
-        Damaged checkpoints are skipped (`damaged`). If there is no checkpoint, seed every random number generator and
-        return the start of the training.
+        Damaged checkpoints are skipped (`damaged`). If the training has no checkpoint, seed every random number
+        generator and return the start of the training.
 
         `compare_replicas` compares the copies of the loaded state of an iteration on all ranks, collectively. If it
         raises DriftError, the checkpoint is damaged.

@@ -40,7 +40,8 @@ def not_finite_error(problems: list[tuple[int, str]], iteration: int) -> Damaged
     `problems` has at least one pair of a rank and a description of its first tensor that is not finite.
     """
     rank, tensor = problems[0]
-    more = f", and so are tensors on {len(problems) - 1} other ranks" if len(problems) > 1 else ""
+    others = len(problems) - 1
+    more = f" (the same for tensors on {others} other rank{'s' * (others > 1)})" if others else ""
     return DamagedStateError(
         f"{tensor} on rank {rank} is not finite{more}; this state is not saved, and the next segment resumes from the "
         "newest good checkpoint",

@@ -59,7 +59,7 @@ def repair_checkpoint(paths: RunPaths, name: str | None, method: Method) -> Repa
 
     Raises:
         CheckFailedError: a file differs from the manifest, or the result is not finite. Nothing was changed.
-        InputError: there is no such checkpoint, or a file of it is damaged.
+        InputError: the checkpoint does not exist, or a file of it is damaged.
         ResourceError: the disk is full or not writable. Nothing was changed.
     """
     complete_repairs(paths)

@@ -81,7 +81,7 @@ class Difference:
 
 
 def first_difference(parallel: ParallelConfig, computations: Sequence[Computation]) -> Difference | None:
-    """Return the earliest difference in the order of computation. Return None if there is none.
+    """Return the earliest difference in the order of computation. Return None if all results are equal.
 
     Args:
         parallel: layout of the ranks.

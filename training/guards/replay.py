@@ -17,7 +17,6 @@ micro-batch of the training.
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -28,7 +27,7 @@ from bloomery.spec.parameters import declare, layer_count
 from training.checkpoint.collective_calls import from_every_rank
 from training.data.batches import MicroBatch
 from training.guards.compare_replay import Computation, Difference, Result, first_difference
-from training.guards.replicas import fingerprint
+from training.guards.replicas import fingerprint, node_name
 from training.loop.build_engine import Trainer
 
 
@@ -50,7 +49,7 @@ def replay(trainer: Trainer, batch: MicroBatch) -> Difference | None:
     if second is first:
         # A rank whose second result differs from its first has a transient fault.
         second = _compute(trainer, batch)
-    computation = Computation(_node(), [each.result for each in first], _values(first), _values(second))
+    computation = Computation(node_name(), [each.result for each in first], _values(first), _values(second))
     return first_difference(mesh.parallel, from_every_rank(lambda: computation))
 
 
@@ -182,8 +181,3 @@ def _agree(trainer: Trainer, first: list[_Measured], second: list[_Measured]) ->
 def _values(found: list[_Measured]) -> list[int]:
     values: list[int] = torch.stack([each.value for each in found]).tolist()
     return values
-
-
-def _node() -> str:
-    """Return the name of this rank's node: SLURM's name for it in a SLURM job, and else its host name."""
-    return os.environ.get("SLURMD_NODENAME") or os.uname().nodename

@@ -177,7 +177,7 @@ class TrainingState:
             )
 
     def take_save_seconds(self) -> float | None:
-        """Return the seconds that the training waited for saves since the last call, or None if there was no save."""
+        """Return the seconds that the training waited for saves since the last call, or None without a save."""
         seconds, self.save_seconds = self.save_seconds, 0.0
         return seconds or None
 
@@ -199,7 +199,7 @@ def open_training(
 ) -> TrainingState:
     """Build the training for segment `number` and load the newest good checkpoint. Collective.
 
-    Initial weights are drawn only if there is no checkpoint to load.
+    Initial weights are drawn only if no checkpoint is loaded.
 
     `end` is the time at which the scheduler ends the job, in seconds of the Unix epoch. The segment saves and ends
     before that time.

@@ -2,30 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 from bloomery.base.atomic import explained, fsync_folder, write_text
-from bloomery.base.errors import InputError
 from bloomery.base.progress import say
-from bloomery.contracts.checkpoint import (
-    LATEST_NAME,
-    CheckpointManifest,
-    read_checkpoint,
-    step_folders,
-    step_name,
-)
+from bloomery.contracts.checkpoint import LATEST_NAME, newest_manifest, step_name
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.segment import SegmentStatus, read_segment
-
-
-def readable_checkpoints(paths: RunPaths) -> Iterator[CheckpointManifest]:
-    """Yield the manifests of the checkpoints, newest first. Checkpoints with a damaged manifest are skipped."""
-    for folder in step_folders(paths.checkpoints):
-        try:
-            yield read_checkpoint(folder)
-        except InputError:
-            continue
 
 
 def move_away(paths: RunPaths, name: str, number: int, reason: str) -> None:
@@ -41,7 +24,7 @@ def move_away(paths: RunPaths, name: str, number: int, reason: str) -> None:
 
 def update_latest(paths: RunPaths) -> None:
     """Write the name of the newest remaining checkpoint to the file `latest`."""
-    left, latest = next(readable_checkpoints(paths), None), paths.checkpoints / LATEST_NAME
+    left, latest = newest_manifest(paths.checkpoints), paths.checkpoints / LATEST_NAME
     if left is None:
         latest.unlink(missing_ok=True)
     else:

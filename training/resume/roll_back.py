@@ -10,12 +10,12 @@ import itertools
 from dataclasses import dataclass
 
 from bloomery.base.errors import CheckFailedError
-from bloomery.contracts.checkpoint import CheckpointManifest, step_name
+from bloomery.contracts.checkpoint import CheckpointManifest, newest_manifest, readable_checkpoints, step_name
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.resume_policy import saved_stage
 from bloomery.contracts.skips import Skip, merged, read_skips
 from training.resume.add_skip import add_skip
-from training.resume.move_checkpoint import move_away, readable_checkpoints, update_latest
+from training.resume.move_checkpoint import move_away, update_latest
 from training.resume.roll_back_to_checkpoint import complete_roll_backs_to_checkpoint, records
 
 
@@ -43,7 +43,7 @@ def roll_back(paths: RunPaths, from_sample: int, to_sample: int, reason: str, *,
     Raises:
         CheckFailedError: every checkpoint was saved after the whole range was trained on.
     """
-    checkpoints = list(readable_checkpoints(paths))
+    checkpoints = list(readable_checkpoints(paths.checkpoints))
     before = [each for each in checkpoints if each.consumed_samples <= from_sample]
     within = [each for each in checkpoints if from_sample < each.consumed_samples < to_sample]
     if checkpoints and not (before or within):
@@ -58,7 +58,7 @@ def roll_back(paths: RunPaths, from_sample: int, to_sample: int, reason: str, *,
         from_sample = within[-1].consumed_samples
     add_skip(paths, from_sample, to_sample, reason, roll_back=True, by_guard=by_guard)
     complete_roll_backs(paths)
-    left = next(readable_checkpoints(paths), None)
+    left = newest_manifest(paths.checkpoints)
     return RollBack(step_name(left.iteration) if left else None, from_sample, to_sample)
 
 
@@ -79,7 +79,7 @@ def complete_roll_backs(paths: RunPaths) -> None:
     numbers = itertools.islice((number for number in itertools.count(1) if number not in others), len(behind))
     numbered = list(zip(numbers, behind, strict=True))
     moved = False
-    for checkpoint in list(readable_checkpoints(paths)):
+    for checkpoint in list(readable_checkpoints(paths.checkpoints)):
         found = next(((number, skip) for number, skip in numbered if _trained_on(checkpoint, skip)), None)
         if found is None:
             continue

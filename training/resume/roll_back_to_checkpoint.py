@@ -13,6 +13,7 @@ from bloomery.base.errors import InputError
 from bloomery.config.explain_value import wrong_values
 from bloomery.contracts.checkpoint import read_checkpoint, step_folders
 from bloomery.contracts.paths import RunPaths
+from bloomery.contracts.safe_path import SafeName
 from bloomery.contracts.skips import read_skips
 from training.resume.move_checkpoint import move_away, update_latest
 
@@ -24,10 +25,10 @@ class RollBackRecord(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    checkpoint: str
+    checkpoint: SafeName
     """Checkpoint to which the training returned."""
     reason: str
-    moved: list[str]
+    moved: list[SafeName]
     """Checkpoints that moved to the folder of this file."""
     completed: bool = False
     """Whether all of them have moved."""
@@ -40,7 +41,7 @@ def roll_back_to_checkpoint(paths: RunPaths, name: str, reason: str) -> list[str
     while no process trains or saves, after `training.resume.roll_back.complete_roll_backs`.
 
     Raises:
-        InputError: there is no good checkpoint `name`.
+        InputError: the checkpoint `name` does not exist or is damaged.
     """
     names = [path.name for path in step_folders(paths.checkpoints)]
     if name not in names:

@@ -204,7 +204,7 @@ def test_a_result_keeps_a_linked_file_of_an_earlier_stage(
 ) -> None:
     large.chmod(0o400)
     read = []
-    monkeypatch.setattr("bloomery.contracts.result.sha256_file", lambda path: read.append(path.name) or "0" * 64)
+    monkeypatch.setattr("bloomery.contracts.file_entry.sha256_file", lambda path: read.append(path.name) or "0" * 64)
     write_linked(index, "1", large)
     assert read == ["index.json"], "linked files must not be read"
     assert stat.S_IMODE(large.stat().st_mode) == 0o400

@@ -67,6 +67,15 @@ def test_roll_backs_with_and_without_skipped_samples_use_different_folders(paths
     assert saved(paths) == ["step00000002"]
 
 
+def test_a_record_cannot_move_a_folder_outside_of_the_checkpoints(paths: RunPaths) -> None:
+    folder = paths.rolled_back / "1"
+    folder.mkdir(parents=True)
+    write_json(folder / RECORD_NAME, {"checkpoint": "step00000002", "reason": "x", "moved": ["../../config"]})
+    with pytest.raises(InputError, match="not the record of a roll-back: moved"):
+        resolve_resume(TRAINED, paths)
+    assert saved(paths) == ["step00000002", "step00000004", "step00000006"]
+
+
 def test_a_roll_back_to_the_newest_checkpoint_moves_nothing(paths: RunPaths) -> None:
     assert roll_back_to_checkpoint(paths, "step00000006", "x") == []
     assert not paths.rolled_back.exists()
