@@ -2,11 +2,11 @@
 
     python bench/last_good_result.py --run runs/sample --config config/sample.yaml --tries 100
 
-The rules are those whose result is a folder or has several files: tokenizer, index, reports, export, publication and
-logs. Each try makes Snakemake run one of these rules again on a copy of the run. Either the job fails while it writes,
-because no file may be larger than a limit, or the whole workflow is killed with SIGKILL at a random moment of the job.
-Then every result must be the one of before, byte for byte, under its documented path. After the last try, the workflow
-must finish the run again.
+The rules are those whose result is a folder or has several files (tokenizer, index, reports, export, publication and
+logs), and the rule that encodes the token files of the index. Each try makes Snakemake run one of these rules again on
+a copy of the run. Either the job fails while it writes, because no file may be larger than a limit, or the whole
+workflow is killed with SIGKILL at a random moment of the job. Then every result must be the one of before, byte for
+byte, under its documented path. After the last try, the workflow must finish the run again.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from bloomery.base.digest import sha256_file
 ROOT = Path(__file__).parents[1]
 RULES = (
     "train_tokenizer",
+    "encode",
     "build_index",
     "report_corpus",
     "report_tokenizer",
@@ -48,6 +49,7 @@ SHOWN = (
     "tokenizer/tokenizer_config.json",
     "index/index.json",
     "index/arrays",
+    "index/token_files",
     "report/corpus.html",
     "report/corpus.json",
     "report/tokenizer.html",
@@ -83,16 +85,25 @@ def digests(run: Path) -> dict[str, str]:
     return found
 
 
+def logs_of(run: Path, rule: str) -> list[Path]:
+    """Return the logs of a rule's jobs."""
+    return [*run.glob(f"logs/{rule}.log"), *run.glob(f"logs/{rule}/*/*.log")]
+
+
 def disturb(run: Path, config: Path, rule: str, how: str, delay: float) -> Try:
-    """Run `rule` of the run again and disturb it. A kill comes `delay` seconds after the job has begun."""
+    """Run `rule` of the run again and disturb it. A kill comes `delay` seconds after the job has begun.
+
+    First the workflow completes what an earlier try left, so that only this job is disturbed.
+    """
+    workflow = [sys.executable, "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile"), "--until", rule]
+    end = ["--profile", str(ROOT / "workflow/profiles/local"), "--configfile", str(config)]
+    subprocess.run([*workflow, *end], cwd=ROOT, check=False, capture_output=True)
     before = digests(run)
-    command = [sys.executable, "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile"), "--forcerun", rule]
-    command += ["--until", rule, "--profile", str(ROOT / "workflow/profiles/local"), "--configfile", str(config)]
-    log = run / "logs" / f"{rule}.log"
-    log.unlink(missing_ok=True)
+    for log in logs_of(run, rule):
+        log.unlink()
     start = time.monotonic()
     process = subprocess.Popen(
-        command,
+        [*workflow, "--forcerun", rule, *end],
         start_new_session=True,
         cwd=ROOT,
         stdout=subprocess.DEVNULL,
@@ -100,7 +111,7 @@ def disturb(run: Path, config: Path, rule: str, how: str, delay: float) -> Try:
         preexec_fn=_limit_files if how == "failure" else None,
     )
     if how == "kill":
-        while process.poll() is None and not log.exists():
+        while process.poll() is None and not logs_of(run, rule):
             time.sleep(0.02)
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(delay)
@@ -108,7 +119,7 @@ def disturb(run: Path, config: Path, rule: str, how: str, delay: float) -> Try:
             os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     seconds = time.monotonic() - start
-    if not log.exists():
+    if not logs_of(run, rule):
         return Try(rule, how, seconds, ("the job did not begin",))
     if how == "failure" and process.returncode == 0:
         return Try(rule, how, seconds, ("the job did not fail",))

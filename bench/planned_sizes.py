@@ -154,8 +154,10 @@ def real(paths: RunPaths) -> dict[str, int]:
 
 
 def _bytes(folder: Path) -> int:
+    """Return the bytes of all files in `folder`. A file with several hard links counts once."""
     found = os.walk(folder, followlinks=True)
-    return sum((Path(place) / name).stat().st_size for place, _, names in found for name in names)
+    files = [(Path(place) / name).stat() for place, _, names in found for name in names]
+    return sum({(file.st_dev, file.st_ino): file.st_size for file in files}.values())
 
 
 def compare(shape: dict[str, Any]) -> dict[str, dict[str, float]]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from bloomery.base.atomic import write_json
 from bloomery.base.bundle import Bundle, copy_bundle, refuse_token
-from bloomery.base.errors import CheckFailedError
+from bloomery.base.errors import CheckFailedError, InputError
 from bloomery.base.hub import Hub
 from bloomery.base.hub_access import find_token, why_local
 from bloomery.base.progress import say
@@ -20,7 +20,7 @@ from bloomery.contracts.lineage import PARITY, SECTION, stage_digest
 from bloomery.contracts.parity import PARITY_NAME, Parity
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.result import Place, new_result
-from bloomery.contracts.stale_artefacts import CORPUS, INDEX, TOKENIZER, TRAINING, stale_artefacts
+from bloomery.contracts.stale_artefacts import CORPUS, INDEX, TOKENIZER, TRAINING, find_stale
 from export.model_bundle import model_bundle
 
 REPORT_NAME = "publish.json"
@@ -31,7 +31,8 @@ def publish_run(stage: PublishStage, paths: RunPaths, place: Place) -> dict[str,
     """Publish a run's verified model, then write the result `place` with the report; return the report.
 
     Raises:
-        InputError: the exported model or its parity.json is missing, or the Hub refuses a request.
+        InputError: the exported model or its parity.json is missing, a file that records what the model was made from
+            cannot be read, or the Hub refuses a request.
         CheckFailedError: parity does not hold, a file changed after the export, a file contains the access token, the
             published copy differs, or the model or something that it was made from is older than its inputs.
         ConfigError: the Hub refuses the access token.
@@ -50,15 +51,27 @@ def publish_run(stage: PublishStage, paths: RunPaths, place: Place) -> dict[str,
 
 
 def _refuse_stale(stage: PublishStage, paths: RunPaths) -> None:
-    """Raise CheckFailedError if the model or something that it was made from is older than its inputs."""
-    stale = stale_artefacts(paths)
+    """Refuse a model that is stale or was made from something stale, or whose origin cannot be read.
+
+    Raises:
+        CheckFailedError: the model or something that it was made from is older than its inputs.
+        InputError: a file that records what the model was made from cannot be read.
+    """
+    found = find_stale(paths)
     for artefact in (CORPUS, TOKENIZER, INDEX, TRAINING, f"model {stage.model_name}"):
-        if artefact in stale:
+        for error in found.unreadable.get(artefact, []):
+            raise InputError(
+                f"nothing was published, because a file of the {artefact} cannot be read: {error.what}",
+                where=error.where,
+                expected=error.expected,
+            ) from error
+        if artefact in found.stale:
+            stale = found.stale[artefact]
             raise CheckFailedError(
-                f"the {artefact} is {stale[artefact]}",
+                f"the {artefact} is {stale}",
                 where=str(paths.run),
                 expected=f"a model that was made from what is on the disk now; nothing was published. Run the workflow "
-                f"again with the target {stale[artefact].target}, or restore the old configuration",
+                f"again with the target {stale.target}, or restore the old configuration",
             )
 
 

@@ -34,18 +34,29 @@ def plots(
     from bloomery.base.digest import sha256_file
     from bloomery.base.progress import say
     from bloomery.contracts import lineage
+    from bloomery.contracts.describe_origin import describe_origin, describe_stale
     from bloomery.contracts.paths import RunPaths
     from bloomery.contracts.read_metrics import events, total_energy, valid_records
     from bloomery.contracts.result import written_to
+    from bloomery.contracts.stale_artefacts import stale_training
     from monitoring.training_page import training_page
 
     paths = RunPaths(run)
     metrics = paths.logs / "metrics.jsonl"
     records, validations = valid_records(metrics)
-    page = training_page(run.name, records, validations, events(metrics), total_energy(metrics))
+    stale = stale_training(paths)
     with written_to(None if output_html is None else output_html.parent, result, "--output-html") as new:
         name = "training.html" if output_html is None else output_html.name
-        write_text(new.folder / name, page)
         if paths.finished.is_file():
             new.made_from = {lineage.TRAINING: sha256_file(paths.finished)}
+        page = training_page(
+            run.name,
+            records,
+            validations,
+            events(metrics),
+            total_energy(metrics),
+            origin=describe_origin(new.made_from),
+            stale=None if stale is None else describe_stale(stale),
+        )
+        write_text(new.folder / name, page)
     say(f"wrote {new.shown / name}, with {len(records)} iterations of the training")

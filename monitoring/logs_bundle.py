@@ -6,8 +6,10 @@ from pathlib import Path
 
 from bloomery.base.bundle import Bundle, LocalFile
 from bloomery.config.stages import PublishStage
+from bloomery.contracts.describe_origin import describe_stale
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.read_metrics import last_records
+from bloomery.contracts.stale_artefacts import stale_training
 from monitoring.logs_card import logs_card
 from monitoring.snapshot import take_snapshot
 
@@ -26,7 +28,16 @@ def logs_bundle(stage: PublishStage, paths: RunPaths, folder: Path, *, finished:
     copies = take_snapshot(paths, folder, finished=finished)
     files = {name: LocalFile.of(path) for name, path in copies.items()}
     step, validation = last_records(copies[_METRICS]) if _METRICS in copies else (None, None)
-    page = logs_card(stage.name, stage.model_name, copies, step, validation, finished=finished)
+    older = stale_training(paths)
+    page = logs_card(
+        stage.name,
+        stage.model_name,
+        copies,
+        step,
+        validation,
+        finished=finished,
+        stale=None if older is None else describe_stale(older),
+    )
     files["README.md"] = LocalFile.of(page.encode())
     bundle = Bundle(stage.logs_repository, files, mirror=False)
     return bundle, f"Sync at iteration {step.iteration}" if step else "Sync"

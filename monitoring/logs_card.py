@@ -1,7 +1,7 @@
 """Render the README.md of the logs repository: what the run is and how far its training is.
 
-The page depends only on these files and has no clock times. So it stays the same while the run makes no progress, and a
-sync then makes no commit.
+The page depends only on the files of the run and has no clock times. So it stays the same while the run makes no
+progress, and a sync then makes no commit.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ def logs_card(
     validation: ValidationRecord | None,
     *,
     finished: bool,
+    stale: str | None = None,
 ) -> str:
     """Return the text of README.md with front matter.
 
@@ -36,6 +37,7 @@ def logs_card(
         step: newest record of an iteration; None before the first iteration.
         validation: newest record of a validation; None before the first validation.
         finished: whether the training has ended.
+        stale: sentence that says that the training is out of date; None if it is not.
     """
     rows = [("state", "finished" if finished else "training" if step else "before training")]
     if step:
@@ -57,6 +59,7 @@ def logs_card(
         "---\ntags:\n- tensorboard\n- bloomery\n---\n\n"
         f"# Logs of the run {markdown_code(run)}\n\n"
         f"This repository contains the logs of the training of {markdown_code(model)}.\n\n"
+        + (f"**{markdown_text(stale)}**\n\n" if stale is not None else "")
         + _table(("training", ""), rows)
         + "\n| folder | content |\n|---|---|\n"
         "| `logs/` | `metrics.jsonl` (a record for each iteration, validation and event), `main_log.txt`, TensorBoard "

@@ -24,6 +24,7 @@ from bloomery.orchestration.prepare_run import PARTS_NAME, TOKEN_FILES_NAME
 from bloomery.orchestration.run_lock import LOCK_NAME, holder
 from bloomery.orchestration.slurm_jobs import TRAINING_RULE, jobs_alive, workflow_names
 from bloomery.orchestration.workflow_command import read_command, rebuild_command
+from monitoring.report_pages import report_pages
 from monitoring.sync_state import read_sync
 from monitoring.training_progress import (
     ChainFacts,
@@ -144,6 +145,8 @@ class RunStatus:
     """What each stale artefact is older than, such as `the corpus` (`bloomery.contracts.stale_artefacts`)."""
     rebuild_command: str | None = None
     """Command that builds all stale artefacts again; None without stale artefacts or without a recorded command."""
+    reports: dict[str, str] = field(default_factory=dict)
+    """Path of each report's page by the name of the report: `corpus`, `tokenizer`, `training`."""
 
 
 def find_runs(root: Path) -> list[Path]:
@@ -192,6 +195,7 @@ def gather_status(run: Path, now: float) -> RunStatus:
         resume_command=read_command(paths),
         stale={name: each.older_than for name, each in stale.items()},
         rebuild_command=rebuild_command(paths, stale),
+        reports=report_pages(paths),
     )
 
 

@@ -83,10 +83,13 @@ def lines(found: RunStatus) -> list[tuple[str, str]]:
     if checkpoint := found.checkpoint:
         age = _age(checkpoint.age_seconds)
         rows.append(("last checkpoint", f"{checkpoint.name}, {age}, {format_bytes(checkpoint.bytes)}"))
+    older = {name: f" [OLDER THAN {than}]" for name, than in found.stale.items()}
     if found.models:
-        older = {name: f" [OLDER THAN {than}]" for name, than in found.stale.items()}
         models = ", ".join(f"{name}{older.get(f'model {name}', '')}" for name in found.models)
         rows.append(("exported", models + (", published" if found.published else ", not published")))
+    if found.reports:
+        pages = [f"{page}{older.get(f'report {name}', '')}" for name, page in found.reports.items()]
+        rows.append(("reports", ", ".join(pages)))
     if found.stale:
         how = f"; to build them again: {found.rebuild_command}" if found.rebuild_command else ""
         rows.append(

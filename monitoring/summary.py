@@ -26,6 +26,7 @@ from bloomery.contracts.stale_artefacts import stale_artefacts
 from bloomery.detect.speed import Speed, speed_of
 from bloomery.orchestration.slurm_jobs import workflow_names
 from bloomery.orchestration.workflow_command import read_command, rebuild_command
+from monitoring.report_pages import report_pages
 
 
 @dataclass(frozen=True)
@@ -118,6 +119,8 @@ class RunSummary:
     """What each stale artefact is older than, such as `the corpus` (`bloomery.contracts.stale_artefacts`)."""
     rebuild_command: str | None = None
     """Command that builds all stale artefacts again; None without stale artefacts or without a recorded command."""
+    reports: dict[str, str] = field(default_factory=dict)
+    """Path of each report's page by the name of the report: `corpus`, `tokenizer`, `training`."""
 
 
 def gather_summary(run: Path) -> RunSummary:
@@ -137,6 +140,7 @@ def gather_summary(run: Path) -> RunSummary:
         on_cluster=bool(workflow_names(paths)),
         stale={name: each.older_than for name, each in stale.items()},
         rebuild_command=rebuild_command(paths, stale),
+        reports=report_pages(paths),
     )
 
 

@@ -136,6 +136,10 @@ def lines(facts: RunSummary) -> list[tuple[str, str]]:
         begin = len(rows)
         rows.append(("published", f"{' and '.join(what)} at {where}"))
         mark(next((name for name in facts.stale if name.startswith("published ")), ""), begin)
+    for name, page in facts.reports.items():
+        begin = len(rows)
+        rows.append((f"{name} report", page))
+        mark(f"report {name}", begin)
     if facts.seconds:
         slowest = sorted(facts.seconds.items(), key=lambda item: -item[1])[:4]
         said = ", ".join(f"{rule} {format_seconds(value)}" for rule, value in slowest)

@@ -44,6 +44,7 @@ section { background: var(--card); border: 1px solid var(--line); border-radius:
   overflow-x: auto; }
 section.wide { grid-column: 1 / -1; }
 svg { width: 100%; height: auto; }
+.note { font-size: .85rem; opacity: .8; } .stale { border-left: .3rem solid #c77700; padding-left: .7rem; }
 table { border-collapse: collapse; margin: 0 0 1.2rem; } td, th { padding: .15rem .9rem .15rem 0; text-align: left; }
 td { overflow-wrap: anywhere; } td.short { white-space: nowrap; } td.long { min-width: 14rem; }
 td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; }
@@ -51,6 +52,7 @@ td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; }
 </head>
 <body>
 <h1>$title</h1>
+$stale<p class="note">$origin</p>
 $facts
 <div class="figures">
 $figures
@@ -66,6 +68,9 @@ def training_page(
     validations: Sequence[ValidationRecord],
     events: Sequence[EventRecord] = (),
     energy: EnergyRecord | None = None,
+    *,
+    origin: str = "",
+    stale: str | None = None,
 ) -> str:
     """Return the HTML page of the run `name`.
 
@@ -75,6 +80,8 @@ def training_page(
         validations: records of the validations, in order.
         events: what guards detected and did, in order.
         energy: energy of all segments together; None if it was not measured.
+        origin: sentence that says what the page was made from.
+        stale: sentence that says that the training is out of date; None if it is not.
 
     Raises:
         InputError: there is no record of an iteration.
@@ -108,7 +115,11 @@ def training_page(
         sections.append(f'<section class="wide"><h2>Events</h2>{_event_table(events)}</section>')
     title = f"Training of {name}"
     return _PAGE.substitute(
-        title=escape(title), facts=_facts(records, validations, energy), figures="\n".join(sections)
+        title=escape(title),
+        stale="" if stale is None else f'<p class="stale"><strong>{escape(stale)}</strong></p>\n',
+        origin=escape(origin),
+        facts=_facts(records, validations, energy),
+        figures="\n".join(sections),
     )
 
 

@@ -25,6 +25,7 @@ def verify(
 
     from bloomery.base.atomic import dump_json
     from bloomery.base.print_table import print_table
+    from bloomery.base.progress import say
     from bloomery.contracts.paths import RunPaths
     from bloomery.orchestration.prepare_run import check_run
     from monitoring.verify_run import verify_run
@@ -34,4 +35,9 @@ def verify(
     if as_json:
         print(dump_json([asdict(link) for link in links]), end="")
         return
-    print_table(("verified", "files"), [[link.name, f"{link.files:,}"] for link in links], title=run.as_posix())
+    columns = ("verified", "files", "not present, not verified")
+    rows = [[link.name, f"{link.files:,}", f"{link.not_present:,}"] for link in links]
+    print_table(columns, rows, title=run.as_posix())
+    for link in links:
+        if link.note:
+            say(f"{link.name}: {link.note}")

@@ -2,39 +2,36 @@
 
 Every file that an artefact was made from is read and compared with the digest that the artefact records, so a change of
 one byte in any of these files is found. Logs and plots are not verified, because no artefact is made from them.
+
+A user may delete tables, old checkpoints and sources that a finished run no longer needs. They are counted as not
+present. What proves a model must exist.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from bloomery.base.atomic import known_error
-from bloomery.base.digest import digest_file, digest_json, sha256_file
+from bloomery.base.digest import sha256_file
 from bloomery.base.errors import BloomeryError, CheckFailedError, InputError
 from bloomery.base.json_member import read_member
-from bloomery.base.progress import track
 from bloomery.base.self_digest import check_file
 from bloomery.contracts import lineage
 from bloomery.contracts.checkpoint import read_checkpoint, verify_file
 from bloomery.contracts.index_manifest import read_index_manifest
 from bloomery.contracts.parity import PARITY_NAME, read_parity
 from bloomery.contracts.paths import RunPaths
-from bloomery.contracts.result import Place, check_result, last_record
-from bloomery.contracts.safe_path import read_part_names
+from bloomery.contracts.result import Place, Result, check_result, check_result_file, last_record
 from bloomery.contracts.sample_prefix import sample_prefix
 from bloomery.contracts.segment import read_segment
-from bloomery.contracts.stale_artefacts import stale_artefacts
-from bloomery.orchestration.part_names import earlier_parts
-from bloomery.orchestration.prepare_run import PARTS_NAME, SECTIONS_NAME, TOKEN_FILES_NAME
-
-_THREADS = 4
-_AGAIN = "restore this file from a copy, or delete it and run the workflow again"
-_TABLES = ("corpus", "tokenizer/counts", "index/tokens")
-"""Folders of a run with tables and their manifests."""
+from bloomery.contracts.stale_artefacts import find_stale
+from bloomery.orchestration.prepare_run import SECTIONS_NAME
+from monitoring.verify_files import AGAIN, Count, differs, run_checks
+from monitoring.verify_tables import verify_sources, verify_tables
+from monitoring.verify_token_files import verify_token_files
 
 
 @dataclass(frozen=True)
@@ -44,6 +41,32 @@ class Link:
     name: str
     files: int
     """Number of files that were read."""
+    not_present: int = 0
+    """Number of files that do not exist, so that they were not verified. Tables, old checkpoints and sources may be
+    deleted when a run no longer needs them."""
+    note: str = ""
+    """What a reader must know about the check, such as the folder to which relative paths refer."""
+
+
+def chain(paths: RunPaths) -> list[tuple[str, Callable[[], Count]]]:
+    """Return the links of the chain by name, each with its check, from the published model back to the sources."""
+    reports = ["report/corpus.json", "report/tokenizer.json", "report/training.json"]
+    return [
+        ("published model", partial(_published, paths)),
+        ("published logs", partial(_results, paths, "published logs", ["logs.json"])),
+        ("exported model", partial(_exported, paths)),
+        ("checkpoint", partial(_checkpoint, paths)),
+        ("segments", partial(_segments, paths)),
+        ("configuration", partial(_configuration, paths)),
+        ("reports", partial(_results, paths, "reports", reports)),
+        ("index and samples", partial(_index, paths)),
+        ("token files", partial(verify_token_files, paths)),
+        ("tokenizer", partial(_tokenizer, paths)),
+        ("mixture", partial(_mixture, paths)),
+        ("shards", partial(verify_tables, paths)),
+        ("sources", partial(verify_sources, paths)),
+        ("order of the artefacts", partial(_order, paths)),
+    ]
 
 
 def verify_run(paths: RunPaths) -> list[Link]:
@@ -52,30 +75,14 @@ def verify_run(paths: RunPaths) -> list[Link]:
     Links of stages that have not run are left out.
 
     Raises:
-        CheckFailedError: a file is missing, differs from what was written, or belongs to another run. The error names
-            the link.
+        CheckFailedError: a file that is needed to prove a model is missing, or a file differs from what was written or
+            belongs to another run. The error names the link.
         InputError: a file cannot be read.
     """
-    chain: list[tuple[str, Callable[[], int]]] = [
-        ("published model", partial(_published, paths)),
-        ("published logs", partial(_results, paths, ["logs.json"])),
-        ("exported model", partial(_exported, paths)),
-        ("checkpoint", partial(_checkpoint, paths)),
-        ("segments", partial(_segments, paths)),
-        ("configuration", partial(_configuration, paths)),
-        ("reports", partial(_results, paths, ["report/corpus.json", "report/tokenizer.json", "report/training.json"])),
-        ("index and samples", partial(_index, paths)),
-        ("token files", partial(_token_files, paths)),
-        ("tokenizer", partial(_tokenizer, paths)),
-        ("mixture", partial(_mixture, paths)),
-        ("shards", partial(_shards, paths)),
-        ("sources", partial(_sources, paths)),
-        ("order of the artefacts", partial(_order, paths)),
-    ]
     found = []
-    for name, check in chain:
+    for name, check in chain(paths):
         try:
-            files = check()
+            count = check()
         except BloomeryError as error:
             raise type(error)(f"{name}: {error.what}", where=error.where, expected=error.expected) from error
         except OSError as error:
@@ -90,37 +97,26 @@ def verify_run(paths: RunPaths) -> list[Link]:
                 where=str(paths.run),
                 expected="files that this version wrote; run the workflow again",
             ) from error
-        if files:
-            found.append(Link(name, files))
+        if count.files or count.not_present:
+            found.append(Link(name, count.files, count.not_present, count.note))
     return found
 
 
-def _differs(path: Path, expected: str) -> CheckFailedError:
-    return CheckFailedError("the file changed after it was written", where=str(path), expected=f"{expected}; {_AGAIN}")
+def _result(pointer: Path, title: str) -> tuple[Result | None, Count]:
+    """Check a pointer and every file of its result. The result is None if it was never complete."""
+    record = last_record(pointer)
+    if record is None:
+        return None, Count()
+    check_file(record, restore=AGAIN)
+    place = Place.of(pointer)
+    result = check_result(place)
+    files = run_checks(title, [partial(check_result_file, place, result, name, content=True) for name in result.files])
+    return result, Count(1 + files)
 
 
-def _all(name: str, jobs: Iterable[Callable[[], object]]) -> int:
-    """Run the checks of many files in threads and return their number. The first failure in order is raised."""
-    listed = list(jobs)
-    with ThreadPoolExecutor(max_workers=_THREADS) as pool:
-        running = [pool.submit(job) for job in listed]
-        try:
-            for done in track(running, f"verify {name}", len(running), "files"):
-                done.result()
-        finally:
-            pool.shutdown(cancel_futures=True)
-    return len(listed)
-
-
-def _results(paths: RunPaths, names: Iterable[str]) -> int:
+def _results(paths: RunPaths, title: str, names: Iterable[str]) -> Count:
     """Check the pointers `names` and every file of these results."""
-    files = 0
-    for name in names:
-        pointer = paths.results / name
-        if (record := last_record(pointer)) is not None:
-            check_file(record, restore=_AGAIN)
-            files += 1 + len(check_result(Place.of(pointer), content=True).files)
-    return files
+    return sum((_result(paths.results / name, title)[1] for name in names), Count())
 
 
 def _names(paths: RunPaths, group: str) -> list[str]:
@@ -130,45 +126,51 @@ def _names(paths: RunPaths, group: str) -> list[str]:
     return sorted({path.name.removesuffix(".json") for path in records})
 
 
-def _published(paths: RunPaths) -> int:
+def _published(paths: RunPaths) -> Count:
     """Check each publication, and that it has the files of the exported model."""
-    files = 0
+    count = Count()
     for name in _names(paths, "publish"):
-        files += _results(paths, [f"publish/{name}.json"])
+        count += _results(paths, f"published model {name}", [f"publish/{name}.json"])
         report = Place.of(paths.results / "publish" / f"{name}.json").current / "publish.json"
         model = paths.export / name
-        if model.is_dir():
-            listed = read_member(report, "model", "files", kind=dict)
-            parity = read_parity(model)
-            own = {file: entry.sha256 for file, entry in parity.files.items()}
-            own[PARITY_NAME] = sha256_file(model / PARITY_NAME)
-            for file, entry in listed.items():
-                told = entry.get("sha256") if isinstance(entry, dict) else None
-                if own.get(file) != told:
-                    raise CheckFailedError(
-                        "the published file is not that of the exported model",
-                        where=str(model / file),
-                        expected=f"SHA-256 {told}; publish the model again",
-                    )
-    return files
+        if not model.is_dir():
+            raise CheckFailedError(
+                "the exported model of this publication is missing",
+                where=str(model),
+                expected="the weights and parity.json, which prove the published model; export the model again",
+            )
+        listed = read_member(report, "model", "files", kind=dict)
+        parity = read_parity(model)
+        own = {file: entry.sha256 for file, entry in parity.files.items()}
+        own[PARITY_NAME] = sha256_file(model / PARITY_NAME)
+        for file, entry in listed.items():
+            told = entry.get("sha256") if isinstance(entry, dict) else None
+            if own.get(file) != told:
+                raise CheckFailedError(
+                    "the published file is not that of the exported model",
+                    where=str(model / file),
+                    expected=f"SHA-256 {told}; publish the model again",
+                )
+    return count
 
 
-def _exported(paths: RunPaths) -> int:
+def _exported(paths: RunPaths) -> Count:
     """Check each exported model: its files, its parity, and that it was made from its checkpoint."""
-    files = 0
+    count = Count()
     for model in _names(paths, "export"):
-        files += _results(paths, [f"export/{model}.json"])
+        result, own = _result(paths.results / "export" / f"{model}.json", f"exported model {model}")
+        count += own
         folder = paths.export / model
         parity = read_parity(folder)
         if not parity.passed:
             raise CheckFailedError(
                 "parity does not hold", where=str(folder / PARITY_NAME), expected="a model that passed its check"
             )
-        listed = check_result(Place.of(paths.results / "export" / f"{model}.json")).files
+        listed = {} if result is None else result.files
         for name, entry in parity.files.items():
             if listed.get(f"{model}/{name}") != entry:
-                raise _differs(folder / name, f"SHA-256 {entry.sha256}")
-    return files
+                raise differs(folder / name, f"SHA-256 {entry.sha256}")
+    return count
 
 
 def _checkpoints(paths: RunPaths) -> Iterator[tuple[Path, str | None]]:
@@ -183,14 +185,20 @@ def _checkpoints(paths: RunPaths) -> Iterator[tuple[Path, str | None]]:
         yield paths.checkpoints / name, digest
 
 
-def _checkpoint(paths: RunPaths) -> int:
-    """Check the manifest of each checkpoint that matters, and every file that it lists."""
-    files = 0
+def _checkpoint(paths: RunPaths) -> Count:
+    """Check the manifest of each checkpoint that matters, and every file that it lists.
+
+    A checkpoint whose folder was deleted is counted as not present.
+    """
+    files = not_present = 0
     for folder, digest in _checkpoints(paths):
+        if not folder.is_dir():
+            not_present += 1
+            continue
         manifest = read_checkpoint(folder)
         if digest is not None and lineage.checkpoint_digest(folder) != digest:
-            raise _differs(folder / "manifest.json", f"SHA-256 {digest}, from which the model was exported")
-        files += 1 + _all(folder.name, [partial(verify_file, folder, manifest, name) for name in manifest.files])
+            raise differs(folder / "manifest.json", f"SHA-256 {digest}, from which the model was exported")
+        files += 1 + run_checks(folder.name, [partial(verify_file, folder, manifest, name) for name in manifest.files])
         index = read_index_manifest(paths.index_manifest)
         if manifest.prefix != sample_prefix(index, manifest.consumed_samples):
             raise CheckFailedError(
@@ -198,198 +206,83 @@ def _checkpoint(paths: RunPaths) -> int:
                 where=str(paths.index_manifest),
                 expected="the index of the training; build the index again with the old configuration and texts",
             )
-    return files
+    return Count(files, not_present)
 
 
-def _segments(paths: RunPaths) -> int:
+def _segments(paths: RunPaths) -> Count:
     """Check the records of the segments, and that the last one is that of the finished training."""
     records = sorted([*paths.segments.glob("*.json"), *paths.segments.glob("history/*.json")])
     for path in records:
-        check_file(path, restore=_AGAIN)
+        check_file(path, restore=AGAIN)
     if paths.finished.is_file():
-        check_file(paths.finished, restore=_AGAIN)
+        check_file(paths.finished, restore=AGAIN)
         finished = read_segment(paths.finished)
         own = paths.segments / f"{finished.number}.json"
         if own.is_file() and read_segment(own) != finished:
-            raise _differs(paths.finished, f"the content of {own}")
+            raise differs(paths.finished, f"the content of {own}")
         records.append(paths.finished)
-    return len(records)
+    return Count(len(records))
 
 
-def _configuration(paths: RunPaths) -> int:
+def _configuration(paths: RunPaths) -> Count:
     """Check every section of the configuration against the list that the workflow wrote."""
     listing = paths.config / SECTIONS_NAME
     if not listing.is_file():
-        return 0
+        return Count()
     listed = check_file(listing, restore="run the workflow again, which writes the configuration")
     for name, digest in listed.items():
         if not (paths.config / name).is_file() or sha256_file(paths.config / name) != digest:
-            raise _differs(paths.config / name, f"SHA-256 {digest}")
-    return 1 + len(listed)
+            raise differs(paths.config / name, f"SHA-256 {digest}")
+    return Count(1 + len(listed))
 
 
-def _index(paths: RunPaths) -> int:
-    """Check the index, and that it is the verified one."""
-    files = _results(paths, ["index.json"])
+def _index(paths: RunPaths) -> Count:
+    """Check the index, and that it is the verified one. It must exist if there is a model, whose samples it lists."""
+    if not paths.index_manifest.is_file() and (_names(paths, "export") or _names(paths, "publish")):
+        raise CheckFailedError(
+            "the index is missing, which lists the samples that the model was trained on",
+            where=str(paths.index_manifest),
+            expected="the index of the training; restore it from a copy, or run the workflow again",
+        )
+    count = _results(paths, "index and samples", ["index.json"])
     verified = paths.index / "verified.json"
-    if files and verified.is_file():
-        checked = check_file(verified, restore=_AGAIN)
+    if count.files and verified.is_file():
+        checked = check_file(verified, restore=AGAIN)
         if checked["digest"] != read_index_manifest(paths.index_manifest).digest:
             raise CheckFailedError(
                 "another index was verified",
                 where=str(verified),
                 expected="delete this file and run the workflow again",
             )
-        files += 1
-    return files
+        count += Count(1)
+    return count
 
 
-def _token_files(paths: RunPaths) -> int:
-    """Check the token files of the index and their tables of documents."""
-    if not paths.index_manifest.is_file():
-        return 0
-    manifest = read_index_manifest(paths.index_manifest)
-    prefixes = [entry.prefix for entry in manifest.token_files]
-    listed = [f"tokens/{name}" for name in read_part_names(paths.config / TOKEN_FILES_NAME)]
-    if listed != prefixes:
-        raise CheckFailedError(
-            "the index was built from other token files",
-            where=str(paths.config / TOKEN_FILES_NAME),
-            expected=f"{len(prefixes)} pairs of token files, as index.json lists them; run the workflow again",
-        )
-    jobs: list[Callable[[], None]] = []
-    for entry in manifest.token_files:
-        prefix = paths.index / entry.prefix
-        for suffix, digest in ((".bin", entry.bin_digest), (".idx", entry.idx_digest)):
-            jobs.append(partial(_file, prefix.with_name(prefix.name + suffix), digest))
-        jobs.append(partial(_file, prefix.with_name(f"{prefix.name}.documents.parquet"), entry.sidecar_digest))
-    return _all("token files", jobs)
-
-
-def _file(path: Path, digest: str) -> None:
-    if not path.is_file():
-        raise CheckFailedError("the file is missing", where=str(path), expected=f"digest {digest}; {_AGAIN}")
-    if digest_file(path) != digest:
-        raise _differs(path, f"digest {digest}")
-
-
-def _tokenizer(paths: RunPaths) -> int:
+def _tokenizer(paths: RunPaths) -> Count:
     """Check the tokenizer and the verdict on its limits."""
     verdict = paths.tokenizer / "gate.json"
     if verdict.is_file():
-        check_file(verdict, restore=_AGAIN)
-    return _results(paths, ["tokenizer.json"]) + int(verdict.is_file())
+        check_file(verdict, restore=AGAIN)
+    return _results(paths, "tokenizer", ["tokenizer.json"]) + Count(int(verdict.is_file()))
 
 
-def _mixture(paths: RunPaths) -> int:
+def _mixture(paths: RunPaths) -> Count:
     path = paths.corpus / "mixture.json"
     if not path.is_file():
-        return 0
-    check_file(path, restore=_AGAIN)
-    return 1
+        return Count()
+    check_file(path, restore=AGAIN)
+    return Count(1)
 
 
-def _manifests(run: Path) -> Iterator[Path]:
-    """Yield the manifest of every table of a run."""
-    for folder in _TABLES:
-        for path in sorted((run / folder).rglob("*.parquet")):
-            yield path.with_suffix(".json")
-
-
-def _shards(paths: RunPaths) -> int:
-    """Check every table and its manifest, and that each table was made from tables of this run as they are now."""
-    manifests = list(_manifests(paths.run))
-    files = 2 * _all("tables", [partial(_table, manifest) for manifest in manifests])
-    against = _against(paths)
-    earlier = [manifest for run in against for manifest in _manifests(Path(run))]
-    known = {lineage.table_digest(manifest) for manifest in [*manifests, *earlier]}
-    known |= {_together(paths, folder, against) for folder in ("keys", "members")}
-    for manifest in manifests:
-        kind = read_member(manifest, "kind", kind=str)
-        if manifest.is_relative_to(paths.corpus / "raw"):
-            files += _quarantine(paths, manifest)
-            continue
-        for name, digest in lineage.inputs_of(manifest).items():
-            if digest not in known and not _is_foreign(kind, name):
-                raise CheckFailedError(
-                    f"the table was made from another version of its input {name!r}",
-                    where=str(manifest),
-                    expected="an input with the recorded digest; run the workflow again",
-                )
-    return files
-
-
-def _is_foreign(kind: str, name: str) -> bool:
-    """Whether an input is not a table of the run: an adopted token file, or a file of evaluation texts."""
-    return name in ("bin", "idx") or (kind == "contaminated" and name != "documents")
-
-
-def _against(paths: RunPaths) -> list[str]:
-    """Return the folders of the earlier runs whose texts this run must not repeat."""
-    section = paths.config / "dedup.json"
-    return list(map(str, read_member(section, "dedup", "against", kind=list))) if section.is_file() else []
-
-
-def _together(paths: RunPaths, folder: str, against: list[str]) -> str:
-    """Return the digest by which the deduplication records the tables of all shards in a folder."""
-    shards = [*read_part_names(paths.config / PARTS_NAME), *earlier_parts(against)]
-    tables = [paths.corpus / folder / f"{shard}.json" for shard in shards]
-    return digest_json([lineage.table_digest(table) for table in tables if table.is_file()])
-
-
-def _table(manifest: Path) -> None:
-    check_file(manifest, restore=_AGAIN)
-    _file(manifest.with_suffix(".parquet"), lineage.table_digest(manifest))
-
-
-def _quarantine(paths: RunPaths, manifest: Path) -> int:
-    """Check the unreadable rows of a raw shard."""
-    path = paths.corpus / "quarantine" / manifest.relative_to(paths.corpus / "raw").with_suffix(".jsonl")
-    digest = read_member(manifest, "counts", kind=dict).get("quarantine_digest")
-    if digest is not None:
-        _file(path, digest)
-    return int(digest is not None)
-
-
-def _sources(paths: RunPaths) -> int:
-    """Check that the files of the sources are those that were read."""
-    listing = paths.config / PARTS_NAME
-    jobs: list[Callable[[], None]] = []
-    for part in read_part_names(listing) if listing.is_file() else []:
-        manifest, section = paths.corpus / "raw" / f"{part}.json", paths.config / "ingest" / f"{part}.json"
-        if not manifest.is_file() or not section.is_file():
-            continue
-        files = read_member(section, kind=dict).get("files") or []
-        if not isinstance(files, list) or not all(isinstance(name, str) for name in files):
-            raise InputError("the key `files` is not a list of names", where=str(section), expected="a list of files")
-        digests = list(lineage.inputs_of(manifest).values())
-        if files and len(files) != len(digests):
-            raise InputError(
-                f"the shard was read from {len(digests)} files", where=str(section), expected=f"{len(files)} files"
-            )
-        jobs += [partial(_source, Path(name), digest) for name, digest in zip(files, digests, strict=False)]
-    return _all("sources", jobs)
-
-
-def _source(path: Path, told: str) -> None:
-    """Check a source's file. A file that is read in pieces has its size in place of a digest."""
-    expected = f"the file that the corpus was made from ({told}); restore it, or run the workflow again"
-    if not path.is_file():
-        raise InputError("the file of the source is missing", where=str(path), expected=expected)
-    if told.endswith(tuple("0123456789")) and " bytes, piece " in told:
-        same = str(path.stat().st_size) == told.split(" ", 1)[0]
-    else:
-        same = digest_file(path) == told
-    if not same:
-        raise CheckFailedError("the file of the source has changed", where=str(path), expected=expected)
-
-
-def _order(paths: RunPaths) -> int:
+def _order(paths: RunPaths) -> Count:
     """Check that no artefact is older than what it was made from."""
-    for stale in stale_artefacts(paths).values():
+    found = find_stale(paths)
+    for errors in found.unreadable.values():
+        raise errors[0]
+    for stale in found.stale.values():
         raise CheckFailedError(
             f"the {stale.artefact} is {stale}",
             where=str(paths.run),
             expected=f"run the workflow again with the target {stale.target}",
         )
-    return 0
+    return Count()

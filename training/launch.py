@@ -15,6 +15,7 @@ from bloomery.base.errors import BloomeryError, CheckFailedError, InputError, Tr
 from bloomery.base.progress import say
 from bloomery.checks.check_training import refuse_contradictions
 from bloomery.config.stages import TrainStage
+from bloomery.contracts.hold_index import release_index
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.segment import STOP_FILE, Segment, SegmentStatus, clear_request, read_segment, write_segment
 from bloomery.contracts.train_stage import read_configured
@@ -76,6 +77,7 @@ def launch_segment(config: Path, run: Path, number: int, output: Path, allocatio
             raise error
         if segment.status is SegmentStatus.FINISHED:
             forget_starts(paths)
+            release_index(paths)
         if segment.status in (SegmentStatus.STOPPED, SegmentStatus.FINISHED):
             # The stop request is fulfilled. After any other ending, it stays and applies to the next segment.
             clear_request(paths.control / STOP_FILE)
@@ -225,6 +227,8 @@ def finish(run: Path, output: Path) -> Segment:
         segment = read_segment(path)
         if segment.status is SegmentStatus.FINISHED:
             write_segment(output, segment)
+            # The job that ended the segment may have been killed before it released the index.
+            release_index(paths)
             return segment
         number += 1
     raise InputError(

@@ -18,6 +18,8 @@ from bloomery.config.section import Count, NotBool, Positive, Share
 from bloomery.contracts.blend import Samples, StageEntry
 from bloomery.contracts.safe_path import ReadPath, SafePath
 
+TOKEN_FILES_FOLDER = "token_files"
+"""Folder in an index of the workflow that has links to its token files."""
 BUILD_AGAIN = "delete index.json and build the index again (start the workflow, or run `bloomery index build`)"
 
 
@@ -39,8 +41,8 @@ class TokenFileEntry(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     prefix: ReadPath
-    """Path relative to the index folder, without suffix. The token files of an index that was built by hand may lie in
-    any folder."""
+    """Path relative to the index folder, without suffix: `token_files/<source>/<part>` in an index of the workflow. The
+    token files of an index that was built by hand can be in any folder."""
     documents: Count
     tokens: Count
     bin_digest: str
@@ -48,6 +50,11 @@ class TokenFileEntry(BaseModel):
     sidecar_digest: str
     ends_with_end_of_document: bool = True
     """Whether every document ends with the index's end-of-document token."""
+
+    @property
+    def name(self) -> str:
+        """Name of the pair in a run: `<source>/<part>`."""
+        return self.prefix.partition("/")[2]
 
 
 class DatasetEntry(BaseModel):
@@ -141,6 +148,16 @@ class IndexManifest(BaseModel):
     """Share of the training samples, by dataset."""
     languages: dict[str, LanguageRead] = {}
     """How much text of each language the training reads, by language code."""
+
+
+def resolve_index(folder: Path) -> Path:
+    """Return the folder to which the links in the documented index folder lead at this moment.
+
+    Open all files of the index below this folder. Then a new index, to which the links may lead a moment later, is
+    never mixed with this one. An index without links, and one of an earlier version, is read below `folder` itself.
+    """
+    found = (folder / "index.json").resolve().parent
+    return found if (found / TOKEN_FILES_FOLDER).is_dir() else folder
 
 
 def read_index_manifest(path: Path) -> IndexManifest:

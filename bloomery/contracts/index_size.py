@@ -19,6 +19,7 @@ from bloomery.config.sources import UdhrSource
 from bloomery.config.tokens import token_bytes
 from bloomery.contracts.blend import StageEntry, StageShare
 from bloomery.contracts.index_manifest import (
+    TOKEN_FILES_FOLDER,
     ArrayEntry,
     DatasetEntry,
     IndexManifest,
@@ -264,7 +265,7 @@ def _manifest(
         tokenizer_digest=_DIGEST,
         token_files=[
             TokenFileEntry(
-                prefix="tokens/source/00000",
+                prefix=f"{TOKEN_FILES_FOLDER}/source/00000",
                 documents=text.documents // files,
                 tokens=text.tokens // files,
                 bin_digest=_DIGEST,

@@ -8,8 +8,8 @@ finished run no longer needs.
 | artefact  | record                             | inputs                                               |
 |-----------|------------------------------------|------------------------------------------------------|
 | corpus    | manifests of shards, mixture.json  | sections of the configuration, the stages before it  |
-| tokenizer | results/tokenizer.json             | texts, mixture, section                              |
-| index     | results/index.json                 | texts, mixture, tokenizer, section                   |
+| tokenizer | results/tokenizer.json             | texts, counts, mixture, section; or imported files   |
+| index     | results/index.json                 | texts, token files, mixture, tokenizer, section      |
 | training  | manifest of the checkpoint         | first samples of the index, tokenizer, section       |
 | model     | parity.json                        | checkpoint, tokenizer, section                       |
 | published | publish.json                       | parity.json, section                                 |
@@ -33,6 +33,12 @@ from bloomery.contracts.tokenizer import TOKENIZER
 
 TEXTS, MIXTURE = "texts", "mixture"
 TOKENIZER_INPUT, CHECKPOINT, PARITY, TRAINING, SECTION = "tokenizer", "checkpoint", "model", "training", "configuration"
+COUNTS = "counts"
+"""Counts of the pre-tokens that a tokenizer was trained on."""
+TOKEN_FILES = "token files"
+"""Pairs of token files that the run adopted."""
+IMPORTED = "imported "
+"""Begin of the name of a local file that the tokenizer was imported from, such as `imported tokenizer.json`."""
 
 
 def section_digest(path: Path) -> str:
@@ -88,7 +94,11 @@ def _entry(manifest: Path, *keys: str) -> Any:
 
 
 def counted_texts(counts: Path, parts: Iterable[str]) -> str:
-    """Return the digest of the texts whose pre-tokens were counted, from the manifests in the folder `counts`."""
+    """Return the digest of the texts whose pre-tokens were counted, from the manifests in the folder `counts`.
+
+    Raises:
+        InputError: a manifest is missing or damaged.
+    """
     shards: dict[str, str] = {}
     for part in parts:
         found = inputs_of(counts / f"{part}.json")
@@ -96,13 +106,66 @@ def counted_texts(counts: Path, parts: Iterable[str]) -> str:
     return texts_digest(shards)
 
 
-def encoded_texts(sidecars: Iterable[Path]) -> str:
-    """Return the digest of the texts that were encoded, from the manifests of the sidecars of token files."""
+def tables_of_counts(counts: Path, parts: Iterable[str]) -> str:
+    """Return the digest of the tables of pre-token counts, from the manifests in the folder `counts`.
+
+    Raises:
+        InputError: a manifest is missing or damaged.
+    """
+    return texts_digest({part: table_digest(counts / f"{part}.json") for part in parts})
+
+
+def encoded_texts(inputs: Iterable[Mapping[str, str]]) -> str:
+    """Return the digest of the texts that were encoded, from the recorded inputs of each pair of token files."""
     shards: dict[str, str] = {}
-    for sidecar in sidecars:
+    for recorded in inputs:
         # A shard's name has a slash. The other inputs are tables of the deduplication, or adopted files.
-        shards |= {name: digest for name, digest in inputs_of(sidecar).items() if "/" in name}
+        shards |= {name: digest for name, digest in recorded.items() if "/" in name}
     return texts_digest(shards)
+
+
+def adopted_pair(inputs: Mapping[str, str], documents: str) -> dict[str, str]:
+    """Return the digests of an adopted pair of token files.
+
+    Args:
+        inputs: inputs that the manifest of the pair records, which are the digests of both files.
+        documents: digest of the pair's table of documents.
+    """
+    return {**inputs, "documents": documents}
+
+
+def adopted_files(tokens: Path, names: Iterable[str]) -> dict[str, str]:
+    """Return the digest of all adopted pairs of token files as an input. It is empty if no pair was adopted.
+
+    Args:
+        tokens: folder of the run's token files.
+        names: names of the pairs, such as `web/00000`. Pairs that were encoded from texts are left out.
+
+    Raises:
+        InputError: a manifest is missing or damaged.
+    """
+    pairs = {}
+    for name in names:
+        manifest = token_manifest(tokens, name)
+        inputs = inputs_of(manifest)
+        if is_adopted(inputs):
+            pairs[name] = adopted_pair(inputs, table_digest(manifest))
+    return {TOKEN_FILES: pairs_digest(pairs)} if pairs else {}
+
+
+def is_adopted(inputs: Mapping[str, str]) -> bool:
+    """Return whether a pair of token files with these recorded inputs was adopted, not encoded from texts."""
+    return "bin" in inputs and "idx" in inputs
+
+
+def pairs_digest(pairs: Mapping[str, Mapping[str, str]]) -> str:
+    """Return the digest of adopted pairs. `pairs` maps the name of each pair to its `adopted_pair`."""
+    return digest_json(dict(sorted(pairs.items())))
+
+
+def token_manifest(tokens: Path, name: str) -> Path:
+    """Return the manifest of the pair of token files `name` in the folder `tokens`."""
+    return tokens / f"{name}.documents.json"
 
 
 def checkpoint_digest(folder: Path) -> str:

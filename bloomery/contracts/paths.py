@@ -34,7 +34,7 @@ class RunPaths:
 
     @property
     def index(self) -> Path:
-        """Folder of token files, and of links to index.json and its arrays."""
+        """Folder of token files, and of links to index.json, its arrays and its token files."""
         return self.run / "index"
 
     @property

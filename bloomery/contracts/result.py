@@ -6,6 +6,7 @@ a stage with several files is a small pointer. The files themselves are in a fol
     results/<name>.json         the pointer: digest and files of the result, and digests of what it was made from
     results/<name>/<digest>/    the files of the result
     results/<name>/current      link to the folder of the newest result
+    results/<name>/<reader>     link to the folder of the result that a long job reads (`bloomery.contracts.hold_index`)
     results/<name>/.record.json copy of the pointer of the newest result
     <place>/<entry>             link to `current/<entry>` for each file or folder of the result, such as
                                 `tokenizer/tokenizer.json` or `export/<model>`
@@ -14,6 +15,9 @@ A new result is written in a temporary folder. When all its files are on the dis
 link `current` is replaced by a rename, and the pointer is written last. So the documented paths always lead to a
 complete result. If a job fails or is killed, they lead to the previous result, and the missing pointer makes Snakemake
 run the job again.
+
+A result can also need large files of an earlier stage, such as the token files of an index. Its folder then has hard
+links to these files. The record states only their sizes, and another file of the result states their digests.
 """
 
 from __future__ import annotations
@@ -26,13 +30,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from bloomery.base.atomic import explained, fsync_folder, read_json
 from bloomery.base.digest import digest_json, sha256_file
-from bloomery.base.errors import BloomeryError, CheckFailedError, ConfigError, InputError
+from bloomery.base.errors import CheckFailedError, ConfigError, InputError
 from bloomery.base.folders import only_writer, sync_folder
+from bloomery.base.links import link_atomically, link_files
 from bloomery.base.self_digest import check_own_digest, write_with_own_digest
 from bloomery.config.explain_value import wrong_values
 from bloomery.contracts.file_entry import FileEntry, list_files
@@ -54,7 +60,6 @@ _LOCK_NAME = ".lock"
 _NEW = ".new"
 _DAMAGED = ".damaged"
 _RECORD = ".record.json"
-_ASIDE = ".incomplete"
 _REBUILD = "delete this file and run the workflow again, which builds the result again"
 
 
@@ -72,6 +77,8 @@ class Result(BaseModel):
     """Every file of the result, by its path in the result's folder."""
     made_from: dict[str, str]
     """Digest of each input, by the input's name (`bloomery.contracts.lineage`)."""
+    linked: dict[SafePath, Annotated[int, Field(ge=0)]] = {}
+    """Size in bytes of each file of an earlier stage that the result's folder has a link to, by the link's path."""
 
 
 @dataclass(frozen=True)
@@ -129,6 +136,9 @@ class NewResult:
     """Digest of each input. The stage fills it in."""
     known: Mapping[str, FileEntry] = field(default_factory=dict)
     """Files whose sizes and hashes the stage already knows, so that they need not be read again."""
+    linked: dict[str, Path] = field(default_factory=dict)
+    """Files of an earlier stage that the result needs, by their path in `folder`. The stage fills it in. The complete
+    result has a hard link to each file, so it keeps the content when the earlier stage replaces or deletes its file."""
 
 
 @contextlib.contextmanager
@@ -179,7 +189,7 @@ def written_to(folder: Path | None, pointer: Path | None, option: str = "--outpu
 
 
 def _complete(place: Place, new: NewResult) -> None:
-    """Give the new folder its name, switch the links to it, write the pointer, and remove older results."""
+    """Give the new folder its name, switch the links to it, write the pointer, and remove unused results."""
     sync_folder(new.folder)
     files = list_files(new.folder, known=new.known)
     digest = digest_json({name: entry.model_dump() for name, entry in sorted(files.items())})
@@ -189,47 +199,66 @@ def _complete(place: Place, new: NewResult) -> None:
     if target.exists() and not _is_intact(target, files):
         target.rename(damaged)
     if not target.exists():
+        link_files(new.linked, new.folder)
         new.folder.rename(target)
         fsync_folder(place.folder)
+    else:
+        link_files(new.linked, target)
     shutil.rmtree(damaged, ignore_errors=True)
-    _link(place.current, digest)
-    entries = sorted({Path(name).parts[0] for name in files})
-    _link_entries(place, entries)
     result = Result(
-        version=version("bloomery"), digest=digest, files=files, made_from=dict(sorted(new.made_from.items()))
+        version=version("bloomery"),
+        digest=digest,
+        files=files,
+        made_from=dict(sorted(new.made_from.items())),
+        linked={name: path.stat().st_size for name, path in sorted(new.linked.items())},
     )
+    link_result(place, result)
     for record in (place.record, place.pointer):
         write_with_own_digest(record, result.model_dump(mode="json"))
+    remove_unused(place)
+
+
+def link_result(place: Place, result: Result) -> None:
+    """Make `current` and the documented paths lead to the folder of `result`."""
+    link_atomically(place.current, result.digest)
+    _link_entries(place, sorted({Path(name).parts[0] for name in (*result.files, *result.linked)}))
+
+
+def remove_unused(place: Place) -> None:
+    """Remove every result that neither `current` nor the link of a reader leads to. The caller holds the lock."""
+    used = set()
+    for link in place.folder.iterdir():
+        # A reader may replace or remove its link at the same time.
+        with contextlib.suppress(FileNotFoundError):
+            used |= {link.readlink().name} if link.is_symlink() else set()
     for other in place.folder.iterdir():
-        if other.name != digest and re.fullmatch("[0-9a-f]{32}", other.name):
+        if other.name not in used and re.fullmatch("[0-9a-f]{32}", other.name):
             shutil.rmtree(other)
+
+
+@contextlib.contextmanager
+def locked(place: Place) -> Iterator[None]:
+    """Hold the lock of a result, so that no other process writes it.
+
+    Raises:
+        TryAgainError: another process is writing this result.
+        ResourceError: the disk is full or read-only, or permission is missing.
+    """
+    with explained(place.folder), only_writer(place.folder / _LOCK_NAME, place.folder):
+        yield
 
 
 def _is_intact(folder: Path, files: Mapping[str, FileEntry]) -> bool:
     """Whether `folder` has these files. Other files, which a user may have added, do not matter."""
     try:
-        return files.items() <= list_files(folder).items()
+        return all(is_file_of(folder / name, entry) for name, entry in files.items())
     except OSError:
         return False
 
 
-def _link(link: Path, target: str | Path) -> None:
-    """Make `link` a link to `target` by a rename, so that the link always exists.
-
-    A file or folder of an earlier version of Bloomery at this path is replaced.
-    """
-    if link.is_symlink() and link.readlink() == Path(target):
-        return
-    temporary = link.with_name(f".{link.name}.link")
-    temporary.unlink(missing_ok=True)
-    temporary.symlink_to(target)
-    old = link.with_name(f".{link.name}.old")
-    if link.is_dir() and not link.is_symlink():
-        shutil.rmtree(old, ignore_errors=True)
-        link.rename(old)
-    temporary.replace(link)
-    fsync_folder(link.parent)
-    shutil.rmtree(old, ignore_errors=True)
+def is_file_of(path: Path, entry: FileEntry) -> bool:
+    """Whether `path` is a file with the size and the hash of `entry`."""
+    return path.is_file() and path.stat().st_size == entry.bytes and sha256_file(path) == entry.sha256
 
 
 def _link_entries(place: Place, entries: list[str]) -> None:
@@ -237,7 +266,7 @@ def _link_entries(place: Place, entries: list[str]) -> None:
     place.shown.mkdir(parents=True, exist_ok=True)
     way = Path(os.path.relpath(place.current, place.shown))
     for entry in entries:
-        _link(place.shown / entry, way / entry)
+        link_atomically(place.shown / entry, way / entry)
     for path in place.shown.iterdir():
         # Another result may change its own links in this folder at the same time.
         with contextlib.suppress(FileNotFoundError):
@@ -285,25 +314,63 @@ def check_result(place: Place, *, content: bool = False) -> Result:
         InputError: the pointer is missing or damaged.
     """
     result = read_result(last_record(place.pointer) or place.pointer)
-    rebuild = f"delete {place.pointer} and run the workflow again"
-    for name, entry in result.files.items():
-        path = place.folder / result.digest / name
-        if not path.is_file() or path.stat().st_size != entry.bytes or (content and sha256_file(path) != entry.sha256):
-            raise CheckFailedError(
-                "the file is missing or differs from what was written",
-                where=str(path),
-                expected=f"{entry.bytes} bytes with SHA-256 {entry.sha256}; {rebuild}",
-            )
-        shown = place.shown / name
+    check_files(place, result, content=content)
+    for name in (*result.files, *result.linked):
+        path, shown = place.folder / result.digest / name, place.shown / name
         if _belongs_to_another_result(place, shown):
             continue
         if not shown.is_file() or not shown.samefile(path):
             raise CheckFailedError(
                 "this path does not lead to the newest result",
                 where=str(shown),
-                expected=f"a link to {path}; {rebuild}",
+                expected=f"a link to {path}; {_rebuild(place)}",
             )
     return result
+
+
+def check_files(place: Place, result: Result, *, content: bool = False) -> None:
+    """Check that the folder of a result has every file with its size, and with its hash if `content` is true.
+
+    Only sizes are compared for the linked files of an earlier stage.
+
+    Raises:
+        CheckFailedError: a file is missing, or differs from what was written.
+    """
+    for name in result.files:
+        check_result_file(place, result, name, content=content)
+    for name, size in result.linked.items():
+        path = place.folder / result.digest / name
+        if not path.is_file() or path.stat().st_size != size:
+            raise CheckFailedError(
+                "the file is missing or has another size than when it was linked",
+                where=str(path),
+                expected=f"{size} bytes; {_rebuild(place)}",
+            )
+
+
+def check_result_file(place: Place, result: Result, name: str, *, content: bool) -> None:
+    """Check one file of a result.
+
+    Args:
+        place: where the result is.
+        result: the result.
+        name: path of the file in the result's folder.
+        content: whether to compare the hash, too. Otherwise only the size is compared.
+
+    Raises:
+        CheckFailedError: the file is missing or differs from what was written.
+    """
+    entry, path = result.files[name], place.folder / result.digest / name
+    if not path.is_file() or path.stat().st_size != entry.bytes or (content and sha256_file(path) != entry.sha256):
+        raise CheckFailedError(
+            "the file is missing or differs from what was written",
+            where=str(path),
+            expected=f"{entry.bytes} bytes with SHA-256 {entry.sha256}; {_rebuild(place)}",
+        )
+
+
+def _rebuild(place: Place) -> str:
+    return f"delete {place.pointer} and run the workflow again"
 
 
 def _belongs_to_another_result(place: Place, shown: Path) -> bool:
@@ -315,29 +382,3 @@ def _belongs_to_another_result(place: Place, shown: Path) -> bool:
         and target.is_relative_to(results.resolve())
         and not target.is_relative_to(place.folder.resolve())
     )
-
-
-def set_incomplete_aside(results: Path) -> list[Place]:
-    """Rename the pointer of each result below `results` that lacks a file, so that the workflow builds it again.
-
-    If the missing file has returned, the pointer gets its name back, with its old modification time. The files
-    themselves stay. Return the places whose pointer was set aside.
-    """
-    for aside in [*results.glob(f".*{_ASIDE}"), *results.glob(f"*/.*{_ASIDE}")]:
-        pointer = aside.with_name(aside.name[1:].removesuffix(_ASIDE))
-        if pointer.exists():
-            aside.unlink()
-        else:
-            aside.rename(pointer)
-    found = []
-    for pointer in sorted([*results.glob("[!.]*.json"), *results.glob("*/[!.]*.json")]):
-        try:
-            place = Place.of(pointer)
-        except ConfigError:
-            continue  # not a file of Bloomery
-        try:
-            check_result(place)
-        except BloomeryError:
-            pointer.rename(pointer.with_name(f".{pointer.name}{_ASIDE}"))
-            found.append(place)
-    return found

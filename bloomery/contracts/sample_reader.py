@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bloomery.base.errors import BloomeryError, InputError
+from bloomery.base.errors import BloomeryError, InputError, TryAgainError
 from bloomery.contracts.index import TokenFile, open_array, open_token_file
-from bloomery.contracts.index_manifest import DatasetEntry, read_index_manifest
+from bloomery.contracts.index_manifest import DatasetEntry, TokenFileEntry, read_index_manifest, resolve_index
 
 OPEN_TOKEN_FILES = 128
 
@@ -61,10 +61,13 @@ class SampleReader:
     def __init__(self, index_folder: Path) -> None:
         """Open the manifest and map the arrays.
 
+        Links are resolved once, so the reader keeps reading this index when the links lead to a new one.
+
         Raises:
             InputError: the index is missing or damaged.
         """
-        self.folder = Path(index_folder)
+        self._documented = Path(index_folder)
+        self.folder = resolve_index(self._documented)
         self.manifest = read_index_manifest(self.folder / "index.json")
         self.sequence_length = self.manifest.sequence_length
         self.end_of_document = self.manifest.end_of_document
@@ -170,7 +173,7 @@ class SampleReader:
         found = self._open_files.get(number)
         if found is None:
             entry = self.manifest.token_files[number]
-            found = open_token_file(self.folder / entry.prefix, check=False)
+            found = self._open_token_file(entry)
             if len(found.lengths) != entry.documents:
                 raise self._damaged(
                     f"{entry.prefix}.idx has {len(found.lengths)} documents, but index.json states {entry.documents}"
@@ -181,6 +184,28 @@ class SampleReader:
         else:
             self._open_files.move_to_end(number)
         return found
+
+    def _open_token_file(self, entry: TokenFileEntry) -> TokenFile:
+        prefix = self.folder / entry.prefix
+        try:
+            return open_token_file(prefix, check=False)
+        except InputError:
+            pair = [prefix.with_name(prefix.name + suffix) for suffix in (".idx", ".bin")]
+            missing = next((path for path in pair if not path.is_file()), None)
+            if missing is None:
+                raise
+            if (self._documented / "index.json").is_file() and resolve_index(self._documented) != self.folder:
+                raise TryAgainError(
+                    "a new index replaced the index that this process reads, and this file was removed",
+                    where=str(missing),
+                    expected="one index during the whole command; run the command again, which reads the new index",
+                ) from None
+            raise InputError(
+                "this token file was deleted, but the index needs it",
+                where=str(missing),
+                expected="the token files from which the index was built; restore this file, or delete "
+                "results/index.json of the run and start the workflow, which links the token files again",
+            ) from None
 
     def train_spans(self, global_sample: int) -> Iterator[DocumentSpan]:
         """Yield the parts of documents that form a training sample, in order.

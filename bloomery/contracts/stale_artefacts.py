@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+import contextlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bloomery.base.digest import digest_file, digest_json, sha256_file
-from bloomery.base.errors import BloomeryError
+from bloomery.base.atomic import read_json
+from bloomery.base.digest import digest_ends, digest_file, digest_json, sha256_file
+from bloomery.base.errors import BloomeryError, InputError
 from bloomery.base.json_member import read_member
 from bloomery.contracts import lineage
 from bloomery.contracts.checkpoint import MANIFEST_NAME, CheckpointManifest, newest_manifest, step_name
@@ -20,22 +22,14 @@ from bloomery.contracts.result import last_record, read_result
 from bloomery.contracts.resume_policy import Policy, differences, identity
 from bloomery.contracts.safe_path import read_part_names
 from bloomery.contracts.sample_prefix import sample_prefix
+from bloomery.contracts.stale_tables import TableSearch
+from bloomery.contracts.tokenizer import tokenizer_files
 from bloomery.contracts.train_stage import read_effective
+from bloomery.contracts.workflow_folder import workflow_folder
 
 CORPUS, TOKENIZER, INDEX, TRAINING = "corpus", "tokenizer", "index", "training"
 """Artefacts of which a run has one. Models, published models and reports are `model <name>`, `published <name>` and
 `report <name>`."""
-_PARTS = "parts.json"
-_SHARD_STAGES: tuple[tuple[str, str, Mapping[str, tuple[str, ...]]], ...] = (
-    ("stripped", "lines.json", {"documents": ("raw",)}),
-    ("measures", "measure.json", {"documents": ("raw", "stripped")}),
-    ("verdicts", "judge.json", {"measures": ("measures",)}),
-    ("contaminated", "decontaminate.json", {"documents": ("raw", "stripped")}),
-    ("keys", "dedup.json", {"measures": ("measures",), "verdicts": ("verdicts",)}),
-    ("clean", "clean.json", {"raw": ("raw", "stripped"), "verdicts": ("verdicts",)}),
-)
-"""Table of a shard, its section of the configuration, and the tables from which each of its inputs may come."""
-
 
 _LENGTH = ("training.train_samples", "training.train_tokens")
 _DAMAGED = (BloomeryError, OSError, AttributeError, KeyError, TypeError, ValueError)
@@ -56,53 +50,103 @@ class Stale:
         return f"older than {self.older_than}"
 
 
+@dataclass
+class Found:
+    """Result of the search in a run."""
+
+    stale: dict[str, Stale] = field(default_factory=dict)
+    """Stale artefacts by name, in the order of the stages."""
+    unreadable: dict[str, list[BloomeryError]] = field(default_factory=dict)
+    """Errors of files that exist but cannot be read, by the first artefact for which they are needed. What these files
+    record is not compared."""
+
+
 def stale_artefacts(paths: RunPaths) -> dict[str, Stale]:
     """Return every stale artefact of the run by its name, in the order of the stages.
 
     An artefact with a stale input is stale too. Damaged files are not reported here; their readers report them.
     """
+    return find_stale(paths).stale
+
+
+def stale_training(paths: RunPaths) -> Stale | None:
+    """Return the training if it is stale, or else the last stage before it that is stale; None if nothing is."""
+    stale = stale_artefacts(paths)
+    return next((stale[name] for name in (TRAINING, INDEX, TOKENIZER, CORPUS) if name in stale), None)
+
+
+def find_stale(paths: RunPaths) -> Found:
+    """Return every stale artefact of the run, and the errors of files that could not be compared."""
     return _Search(paths).all()
 
 
 class _Search:
-    """The search in one run. Digests of inputs are computed once."""
+    """The search in one run. Each file is read once."""
 
     def __init__(self, paths: RunPaths) -> None:
         self._paths = paths
-        self._found: dict[str, Stale] = {}
+        self._result = Found()
+        self._found = self._result.stale
+        self._errors: list[BloomeryError] = []
         self._now: dict[str, str | None] = {}
-        self._sections: dict[str, str | None] = {}
+        self._sections: dict[str, Any] = {}
+        self._tables: TableSearch | None = None
 
-    def all(self) -> dict[str, Stale]:
-        paths = self._paths
+    def all(self) -> Found:
+        paths, results = self._paths, self._paths.results
+        try:
+            self._tables = TableSearch(paths, self._section)
+        except _DAMAGED as error:
+            self._note(error)
         self._check(CORPUS, "corpus", self._corpus)
-        self._check(TOKENIZER, "tokenizer", partial(self._result, paths.results / "tokenizer.json", "tokenizer.json"))
-        self._check(INDEX, "index", partial(self._result, paths.results / "index.json", "index.json"))
+        self._check(TOKENIZER, "tokenizer", self._tokenizer)
+        self._check(INDEX, "index", self._index)
         self._check(TRAINING, "train", self._training)
         # The workflow builds only the model of this name. Models of other names were exported under an old name or by
         # hand.
         name = self._model_name()
         self._check(f"model {name}", "export", partial(self._model, paths.export / name))
-        published = paths.results / "publish" / f"{name}.json"
+        published = results / "publish" / f"{name}.json"
         self._check(f"published {name}", "publish", partial(self._published, published, name))
         for name, section in (("corpus", "judge.json"), ("tokenizer", "tokenizer_report.json"), ("training", None)):
-            pointer = paths.results / "report" / f"{name}.json"
+            pointer = results / "report" / f"{name}.json"
             target = "train" if name == "training" else name
-            self._check(f"report {name}", target, partial(self._result, pointer, section))
-        return self._found
+            self._check(f"report {name}", target, partial(self._pointer, pointer, section))
+        return self._result
 
     def _check(self, artefact: str, target: str, cause: Callable[[], str | None]) -> None:
         try:
             older_than = cause()
-        except _DAMAGED:
-            return
+        except _DAMAGED as error:
+            self._note(error)
+            older_than = None
         if older_than is not None:
             self._found[artefact] = Stale(artefact, older_than, target)
+        errors = self._errors + (self._tables.unreadable if self._tables is not None else [])
+        if errors:
+            self._result.unreadable[artefact] = errors
+            self._errors = []
+            if self._tables is not None:
+                self._tables.unreadable = []
 
-    def _result(self, pointer: Path, section: str | None) -> str | None:
+    def _note(self, error: Exception) -> None:
+        """Note the error of a file that exists. Missing files are no error, because a user may have deleted them."""
+        if isinstance(error, BloomeryError):
+            with contextlib.suppress(OSError):  # The place may be a text that is too long for a path.
+                if error.where is not None and Path(error.where).exists():
+                    self._errors.append(error)
+        elif not isinstance(error, FileNotFoundError):
+            what = f"a file of the run has another form than this version of Bloomery writes ({error})"
+            expected = "files that this version wrote; run the workflow again"
+            self._errors.append(InputError(what, where=str(self._paths.run), expected=expected))
+
+    def _pointer(self, pointer: Path, section: str | None) -> str | None:
         """Compare the inputs that a pointer records with the inputs as they are now."""
+        return self._first_change(self._made_from(pointer), section)
+
+    def _made_from(self, pointer: Path) -> Mapping[str, str]:
         record = last_record(pointer)
-        return None if record is None else self._first_change(read_result(record).made_from, section)
+        return {} if record is None else read_result(record).made_from
 
     def _first_change(self, made_from: Mapping[str, str], section: str | None) -> str | None:
         """Return the first input that changed since the artefact was made.
@@ -111,7 +155,7 @@ class _Search:
         """
         for name, digest in made_from.items():
             if name == lineage.SECTION:
-                if section is not None and self._section(section) not in (None, digest):
+                if section is not None and self._section_digest(section) not in (None, digest):
                     return f"its configuration (config/{section})"
                 continue
             artefact = _ARTEFACT_OF.get(name, name)
@@ -122,26 +166,45 @@ class _Search:
                 return self._found[artefact].older_than
         return None
 
-    def _section(self, name: str) -> str | None:
-        """Return the digest of a section of the configuration; None if the section does not exist."""
+    def _section(self, name: str) -> Any:
+        """Return the content of a section of the configuration; None if it does not exist or cannot be read."""
         if name not in self._sections:
+            self._sections[name] = None
             path = self._paths.config / name
-            self._sections[name] = lineage.section_digest(path) if path.is_file() else None
+            if path.is_file():
+                try:
+                    self._sections[name] = read_json(path)
+                except _DAMAGED as error:
+                    self._note(error)
         return self._sections[name]
 
+    def _section_digest(self, name: str) -> str | None:
+        value = self._section(name)
+        return None if value is None else digest_json(value)
+
+    def _names(self, listing: str) -> list[str]:
+        """Return the names of parts in a listing of the configuration; none if the listing does not exist."""
+        path = self._paths.config / listing
+        return read_part_names(path) if path.is_file() else []
+
     def _digest_now(self, name: str) -> str | None:
-        """Return the digest of an input as it is now; None if the input no longer exists."""
+        """Return the digest of an input as it is now; None if the input no longer exists or cannot be read."""
         if name not in self._now:
             try:
                 self._now[name] = self._compute(name)
-            except _DAMAGED:
+            except _DAMAGED as error:
+                self._note(error)
                 self._now[name] = None
         return self._now[name]
 
     def _compute(self, name: str) -> str | None:
         paths = self._paths
         if name == lineage.TEXTS:
-            return lineage.clean_texts(paths.corpus / "clean", read_part_names(paths.config / _PARTS))
+            return self._tables_now(paths.corpus / "clean")
+        if name == lineage.COUNTS:
+            return self._tables_now(paths.tokenizer / "counts")
+        if name == lineage.TOKEN_FILES:
+            return self._adopted()
         if name == lineage.MIXTURE:
             return digest_file(paths.corpus / "mixture.json")
         if name == lineage.TOKENIZER_INPUT:
@@ -153,50 +216,81 @@ class _Search:
             )
         if name == lineage.TRAINING:
             return sha256_file(paths.finished)
+        if name.startswith(lineage.IMPORTED):
+            return self._imported(name.removeprefix(lineage.IMPORTED))
         return None
 
-    def _corpus(self) -> str | None:
-        paths = self._paths
-        mixture = paths.corpus / "mixture.json"
-        if not mixture.is_file():
+    def _tables_now(self, folder: Path) -> str | None:
+        """Return the digest of the tables of all shards in a folder; None if one of them is missing."""
+        if self._tables is None:
             return None
-        parts = read_part_names(paths.config / _PARTS)
+        digests = {part: self._tables.digest(f"{folder.as_posix()}/{part}.json") for part in self._names("parts.json")}
+        known = {part: digest for part, digest in digests.items() if digest is not None}
+        return lineage.texts_digest(known) if len(known) == len(digests) else None
+
+    def _adopted(self) -> str | None:
+        """Return the digest of the adopted token files; None if a manifest of a pair is missing."""
+        tokens, pairs = self._paths.index / "tokens", {}
+        for name in self._names("adopted.json"):
+            record = (
+                self._tables.table(lineage.token_manifest(tokens, name).as_posix())
+                if self._tables is not None
+                else None
+            )
+            if record is None:
+                return None
+            pairs[name] = lineage.adopted_pair(record.inputs, record.digest)
+            for suffix, ends in record.ends.items():
+                file = tokens / f"{name}.{suffix}"
+                # The files may have many gigabytes, so only their sizes, begins and ends are compared here.
+                if file.is_file() and digest_ends(file) != ends:
+                    pairs[name]["changed"] = suffix
+        return lineage.pairs_digest(pairs)
+
+    def _imported(self, file: str) -> str | None:
+        """Return the digest of a local file from which the tokenizer was imported; None if it no longer exists."""
+        name = read_member(self._paths.config / "tokenizer.json", "tokenizer", "existing", kind=str)
+        found = tokenizer_files(workflow_folder(self._paths) / Path(name).expanduser()).get(file)
+        return None if found is None else sha256_file(found)
+
+    def _corpus(self) -> str | None:
+        paths, tables = self._paths, self._tables
+        mixture = paths.corpus / "mixture.json"
+        if tables is None or not mixture.is_file():
+            return None
+        parts = self._names("parts.json")
         absent = [part for part in parts if not (paths.corpus / "clean" / f"{part}.json").is_file()]
         if absent and len(absent) < len(parts):
             return f"its configuration (the part {absent[0]} is not in the corpus)"
-        for part in parts:
-            if (change := self._shard(part)) is not None:
-                return change
+        # Without clean shards, which a user may have deleted, the tables before them are compared.
+        folders = ("verdicts", "keys") if absent else ("clean",)
+        corpus = paths.corpus.as_posix()
+        changes = [tables.change_of(f"{corpus}/{folder}/{part}.json") for part in parts for folder in folders]
         made_from = read_member(mixture, kind=dict).get("made_from")
-        return self._first_change(made_from if isinstance(made_from, dict) else {}, "mixture.json")
+        recorded = self._first_change(made_from if isinstance(made_from, dict) else {}, "mixture.json")
+        return next((change for change in changes if change is not None), recorded)
 
-    def _shard(self, part: str) -> str | None:
-        """Return what changed since the tables of a shard were written."""
-        corpus, config = self._paths.corpus, self._paths.config
-        raw = corpus / "raw" / f"{part}.json"
-        ingest = config / "ingest" / f"{part}.json"
-        if raw.is_file() and ingest.is_file():
-            wanted = {key: value for key, value in read_member(ingest, kind=dict).items() if key != "files"}
-            if read_member(raw, kind=dict).get("parameters") != digest_json(wanted):
-                return f"its configuration (the source of {part})"
-        for folder, section, inputs in _SHARD_STAGES:
-            manifest = corpus / folder / f"{part}.json"
-            if not manifest.is_file():
-                continue
-            if self._section(section) not in (None, read_member(manifest, kind=dict).get("parameters")):
-                return f"its configuration (config/{section})"
-            told = lineage.inputs_of(manifest)
-            for name, folders in inputs.items():
-                now = list(self._tables(folders, part))
-                if name in told and now and told[name] not in now:
-                    return f"{' or '.join(folders)}/{part}"
-        return None
+    def _tokenizer(self) -> str | None:
+        made_from = self._made_from(self._paths.results / "tokenizer.json")
+        change = self._first_change(made_from, "tokenizer.json")
+        if change is not None or lineage.TEXTS not in made_from or self._tables is None:
+            return change
+        folder = (self._paths.tokenizer / "counts").as_posix()
+        counts = (f"{folder}/{part}.json" for part in self._names("parts.json"))
+        return next((found for found in map(self._tables.change_of, counts) if found is not None), None)
 
-    def _tables(self, folders: tuple[str, ...], part: str) -> Iterator[str]:
-        for folder in folders:
-            manifest = self._paths.corpus / folder / f"{part}.json"
-            if manifest.is_file():
-                yield lineage.table_digest(manifest)
+    def _index(self) -> str | None:
+        paths = self._paths
+        made_from = self._made_from(paths.results / "index.json")
+        change = self._first_change(made_from, "index.json")
+        names = self._names("token_files.json")
+        if change is not None or not made_from or not names or self._tables is None:
+            return change
+        pairs = read_index_manifest(paths.index_manifest).token_files if paths.index_manifest.is_file() else None
+        if pairs is not None and [pair.name for pair in pairs] != names:
+            return "its configuration (the list of token files)"
+        manifests = (lineage.token_manifest(paths.index / "tokens", name).as_posix() for name in names)
+        return next((found for found in map(self._tables.change_of, manifests) if found is not None), None)
 
     def _training(self) -> str | None:
         newest = newest_manifest(self._paths.checkpoints)
@@ -206,6 +300,8 @@ class _Search:
 
     def _changed_training(self, newest: CheckpointManifest) -> str | None:
         paths = self._paths
+        if not paths.index_manifest.is_file() or not (paths.config / "train.json").is_file():
+            return None
         index = read_index_manifest(paths.index_manifest)
         stage = read_effective(paths.config / "train.json", paths)
         changed = [each for each in differences(newest, stage) if each.policy is not Policy.FREE]
@@ -230,6 +326,8 @@ class _Search:
 
     def _model(self, folder: Path) -> str | None:
         """Compare the inputs of a model. A checkpoint that a user chose need not be the newest one."""
+        if not folder.is_dir():
+            return None
         parity = read_parity(folder)
         made_from = parity.made_from
         if parity.chosen:
@@ -241,10 +339,9 @@ class _Search:
         return self._first_change(made_from, "export.json") or (self._upstream(TRAINING) if parity.chosen else None)
 
     def _published(self, pointer: Path, name: str) -> str | None:
-        record = last_record(pointer)
-        if record is None:
+        made_from = self._made_from(pointer)
+        if not made_from:
             return None
-        made_from = read_result(record).made_from
         parity = self._paths.export / name / PARITY_NAME
         if parity.is_file() and made_from.get(lineage.PARITY) not in (None, sha256_file(parity)):
             return "the exported model"
@@ -259,5 +356,7 @@ _ARTEFACT_OF: Mapping[str, Any] = {
     lineage.TOKENIZER_INPUT: TOKENIZER,
     lineage.CHECKPOINT: TRAINING,
     lineage.TRAINING: TRAINING,
+    lineage.COUNTS: "counts of pre-tokens",
+    lineage.TOKEN_FILES: "adopted token files",
 }
 """Artefact that each input belongs to."""

@@ -22,6 +22,18 @@ def tokenizer_file(place: Path) -> Path:
     return place / TOKENIZER if place.is_dir() else place
 
 
+def tokenizer_files(place: Path) -> dict[str, Path]:
+    """Return the existing files of a tokenizer by their names in a tokenizer's folder.
+
+    `place` is a folder, or a file with the content of a tokenizer.json and any name.
+    """
+    if place.is_file():
+        files = {TOKENIZER: place} | {name: place.with_name(name) for name in (CONFIG, SPECIAL)}
+    else:
+        files = {name: place / name for name in FILES}
+    return {name: file for name, file in files.items() if file.is_file()}
+
+
 def load_tokenizer(path: Path) -> Any:
     """Return the `tokenizers.Tokenizer` in the file `path`, set to encode whole texts deterministically.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from bloomery.orchestration.part_names import corpus_of, local_name, own_part
+from bloomery.contracts.part_names import corpus_of, local_name, own_part
 from bloomery.orchestration.run_plan import RunPlan
 
 

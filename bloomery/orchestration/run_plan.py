@@ -19,9 +19,9 @@ from bloomery.config.run import RunConfig
 from bloomery.config.site import JobTarget, Site, load_site
 from bloomery.config.tokenizer_report import TokenizerGate
 from bloomery.config.yaml_text import read_yaml
+from bloomery.contracts.part_names import earlier_parts, refuse_unfinished
 from bloomery.contracts.paths import RunPaths
-from bloomery.contracts.result import set_incomplete_aside
-from bloomery.orchestration.part_names import earlier_parts, refuse_unfinished
+from bloomery.contracts.repair_results import restore_links, set_incomplete_aside
 from bloomery.orchestration.plan_parts import evaluation_files, plan_parts
 from bloomery.orchestration.prepare_run import Part, plan_run, read_parts, token_groups, write_sections
 from bloomery.orchestration.run_lock import RunLock
@@ -175,6 +175,8 @@ def _lock_and_plan(
         return error, read_parts(paths)
     parts = plan_run(config, plan_parts)
     write_sections(config, parts)
+    for place in restore_links(paths.results):
+        logger.warning(f"{place.shown} had copies of the files in {place.folder}; they are links again")
     for place in set_incomplete_aside(paths.results):
         logger.warning(f"{place.folder} lacks a file, so the workflow builds this result again")
     paths.control.mkdir(parents=True, exist_ok=True)

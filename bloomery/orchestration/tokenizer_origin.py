@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bloomery.base.errors import InputError
-from bloomery.contracts.tokenizer import CONFIG, FILES, SPECIAL, TOKENIZER
+from bloomery.contracts.tokenizer import FILES, TOKENIZER, tokenizer_files
 from bloomery.orchestration.input_names import RENAME, replaced_part
 
 _OTHER_FORMS = ("tokenizer.model", "spiece.model", "sentencepiece.bpe.model", "vocab.json", "vocab.txt")
@@ -41,10 +41,8 @@ def local_files(name: str) -> list[Path]:
     path = Path(name).expanduser()
     if path.exists() and (part := replaced_part(str(path.absolute()))) is not None:
         raise InputError(f"the name contains {part!r}, which Snakemake would replace", where=name, expected=RENAME)
-    if path.is_dir():
-        return [path / file for file in FILES if (path / file).is_file()]
-    if path.is_file():
-        return [path, *(path.with_name(file) for file in (CONFIG, SPECIAL) if path.with_name(file).is_file())]
+    if path.exists():
+        return list(tokenizer_files(path).values())
     if name.startswith((".", "/", "~")) or name.endswith(".json") or name.partition("@")[0].count("/") != 1:
         expected = f"a folder, a {TOKENIZER}, or OWNER/NAME[@REVISION] of a tokenizer on a Hub"
         raise InputError("no such file or folder", where=name, expected=expected)
@@ -64,10 +62,7 @@ def find_tokenizer(name: str) -> Origin:
         return _from_hub(name)
     if path.is_dir() and not (path / TOKENIZER).is_file():
         raise _refused([form for form in _OTHER_FORMS if (path / form).is_file()], name)
-    files = {file.name: file.read_bytes() for file in local_files(name)}
-    if path.is_file():
-        files[TOKENIZER] = files.pop(path.name)
-    return Origin(name, files)
+    return Origin(name, {file: place.read_bytes() for file, place in tokenizer_files(path).items()})
 
 
 def _refused(found: list[str], where: str) -> InputError:

@@ -19,8 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bloomery.base.errors import InputError
+from bloomery.contracts.part_names import corpus_of, earlier_parts, local_name, own_part
 from bloomery.contracts.safe_path import read_part_names
-from bloomery.orchestration.part_names import corpus_of, earlier_parts, local_name, own_part
 from data_prep.formats.shard import manifest_path, read_manifest, read_rows, read_span, read_table
 
 Nodes = npt.NDArray[np.int64]

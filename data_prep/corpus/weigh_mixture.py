@@ -23,7 +23,15 @@ from bloomery.base.progress import say
 from bloomery.base.self_digest import write_with_own_digest
 from bloomery.base.units import format_bytes
 from bloomery.config.stages import MixtureStage
-from bloomery.contracts.lineage import SECTION, TEXTS, stage_digest, texts_digest
+from bloomery.contracts.lineage import (
+    SECTION,
+    TEXTS,
+    TOKEN_FILES,
+    adopted_pair,
+    pairs_digest,
+    stage_digest,
+    texts_digest,
+)
 from bloomery.contracts.safe_path import read_part_names
 from data_prep.corpus.shares import fill, weights
 from data_prep.formats.shard import read_manifest
@@ -62,8 +70,11 @@ def mixture(
         for language, entry in manifest["counts"]["languages"].items():
             removed.update({rule: size["documents"] for rule, size in entry["removed"].items()})
             _add(sizes, language, part.split("/")[0], entry["out"])
+    pairs = {}
     for prefix in adopted:
-        for language, size in read_manifest(sidecar_path(prefix))["counts"]["languages"].items():
+        manifest = read_manifest(sidecar_path(prefix))
+        pairs[f"{prefix.parent.name}/{prefix.name}"] = adopted_pair(manifest["inputs"], manifest["file"]["digest"])
+        for language, size in manifest["counts"]["languages"].items():
             _add(sizes, language, prefix.parent.name, {key: size[key] for key in ("documents", "bytes")})
     names = dict.fromkeys([*(part.split("/")[0] for part in shards), *(prefix.parent.name for prefix in adopted)])
     if not sizes:
@@ -76,7 +87,8 @@ def mixture(
         "budget_bytes": stage.budget_bytes,
         "languages": languages,
         "sources": {name: _of_source(name, languages) for name in names},
-        "made_from": {TEXTS: texts_digest(texts), SECTION: stage_digest(stage)},
+        "made_from": {TEXTS: texts_digest(texts), SECTION: stage_digest(stage)}
+        | ({TOKEN_FILES: pairs_digest(pairs)} if pairs else {}),
     }
     _warn_of_repeats(stage, languages)
     write_with_own_digest(output, value)

@@ -26,6 +26,9 @@ document's place in the clean shards. `first_token` and `tokens` give the docume
 `split_key` assigns the document to training or validation. It is the first 64 bits of the document's id, or of the id
 of the best document in its cluster of duplicates."""
 
+TOKEN_FILE_SUFFIXES = (".bin", ".idx", ".documents.parquet", ".documents.json")
+"""Suffixes of a pair of token files, of its sidecar and of the sidecar's manifest."""
+
 
 def sidecar_path(prefix: Path) -> Path:
     """Return the sidecar's path: `index/tokens/wiki/00000` -> `index/tokens/wiki/00000.documents.parquet`."""

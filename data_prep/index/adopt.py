@@ -26,7 +26,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from bloomery.base.atomic import explained, fsync_folder
-from bloomery.base.digest import digest_file
+from bloomery.base.digest import digest_ends, digest_file
 from bloomery.base.errors import InputError
 from bloomery.base.progress import Progress
 from bloomery.contracts.index import TokenFile, open_token_file
@@ -99,6 +99,7 @@ def adopt_tokens(
             "tokens": size["tokens"],
             "bin_digest": bin_digest,
             "idx_digest": idx_digest,
+            "ends": {"bin": digest_ends(_bin(prefix)), "idx": digest_ends(_idx(prefix))},
             "languages": {language: size} if size["documents"] else {},
             "ends_with_end_of_document": ends_with_end_of_document,
         },

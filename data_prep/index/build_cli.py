@@ -100,13 +100,13 @@ def build(
     from bloomery.base.progress import say
     from bloomery.config.stages import IndexStage, read_stage
     from bloomery.contracts import lineage
+    from bloomery.contracts.index_manifest import TOKEN_FILES_FOLDER
     from bloomery.contracts.result import Place, new_result
     from bloomery.contracts.safe_path import read_part_names
     from bloomery.contracts.tokenizer import tokenizer_file
-    from data_prep.formats.shard import manifest_path
-    from data_prep.formats.sidecar import sidecar_path
+    from data_prep.formats.sidecar import TOKEN_FILE_SUFFIXES
     from data_prep.index.adopt import prefix_of
-    from data_prep.index.build_index import build_index
+    from data_prep.index.build_index import TOKENS_FOLDER, build_index
 
     tokenizer = tokenizer_file(tokenizer)
     if config is not None:
@@ -115,18 +115,27 @@ def build(
                 "--config is given without --index, --parts, --mixture or --result, or together with PREFIXES",
                 expected="--config with --index, --parts, --mixture and --result, without PREFIXES",
             )
+        names = read_part_names(parts)
         with new_result(Place.of(result)) as new:
             made = build_index(
                 read_stage(config, IndexStage),
                 index,
-                read_part_names(parts),
+                names,
                 mixture,
                 tokenizer,
                 new.folder / "index.json",
+                token_files=TOKEN_FILES_FOLDER,
             )
-            sidecars = [manifest_path(sidecar_path(index / entry.prefix)) for entry in made.token_files]
+            prefixes_now = {f"{TOKEN_FILES_FOLDER}/{name}": index / TOKENS_FOLDER / name for name in names}
+            new.linked = {
+                f"{link}{suffix}": prefix.with_name(f"{prefix.name}{suffix}")
+                for link, prefix in prefixes_now.items()
+                for suffix in TOKEN_FILE_SUFFIXES
+            }
+            inputs = [lineage.inputs_of(lineage.token_manifest(index / TOKENS_FOLDER, name)) for name in names]
             new.made_from = {
-                lineage.TEXTS: lineage.encoded_texts(sidecars),
+                lineage.TEXTS: lineage.encoded_texts(inputs),
+                **lineage.adopted_files(index / TOKENS_FOLDER, names),
                 lineage.MIXTURE: digest_file(mixture),
                 lineage.TOKENIZER_INPUT: made.tokenizer_digest,
                 lineage.SECTION: lineage.section_digest(config),

@@ -53,7 +53,14 @@ Datasets = Mapping[str, Mapping[str, Mapping[str, TextSize]]]
 
 
 def build_index(
-    stage: IndexStage, index: Path, parts: Sequence[str], mixture: Path | None, tokenizer_path: Path, output: Path
+    stage: IndexStage,
+    index: Path,
+    parts: Sequence[str],
+    mixture: Path | None,
+    tokenizer_path: Path,
+    output: Path,
+    *,
+    token_files: str | None = None,
 ) -> IndexManifest:
     """Build the index of `parts`, write it to `output` (index.json in `index`) and return the content of index.json.
 
@@ -66,6 +73,8 @@ def build_index(
         tokenizer_path: the tokenizer.json that the parts were encoded with.
         output: path of index.json. The arrays are written beside it. When the result is complete, both must be in the
             index folder.
+        token_files: folder in the complete index that will have links to the token files. index.json names the files by
+            these links. If it is None, index.json names the files themselves.
 
     Raises:
         ConfigError: the order is `megatron` and the seed is 2^32 or more.
@@ -84,7 +93,8 @@ def build_index(
     split, files, first = TrainValidationSplit(stage.validation_share), [], 0
     for number, part in enumerate(track(parts, "split documents", len(parts), "files")):
         prefix = index / TOKENS_FOLDER / part
-        file, entry = _open(index, prefix, tokenizer_digest)
+        named = Path(os.path.relpath(prefix, index)) if token_files is None else Path(token_files, part)
+        file, entry = _open(prefix, named.as_posix(), tokenizer_digest)
         split.add(number, first, prefix, file)
         files.append(entry)
         first += entry.documents
@@ -182,8 +192,8 @@ def _remove_stale(arrays: Path, digest: str) -> None:
             shutil.rmtree(other)
 
 
-def _open(index: Path, prefix: Path, tokenizer_digest: str) -> tuple[TokenFile, TokenFileEntry]:
-    """Open a pair of token files and return it with its entry for index.json.
+def _open(prefix: Path, named: str, tokenizer_digest: str) -> tuple[TokenFile, TokenFileEntry]:
+    """Open a pair of token files and return it with its entry for index.json, in which its prefix is `named`.
 
     Raises InputError if the sidecar's manifest states other sizes or another tokenizer.
     """
@@ -218,7 +228,7 @@ def _open(index: Path, prefix: Path, tokenizer_digest: str) -> tuple[TokenFile, 
             "sidecar",
         )
     return file, TokenFileEntry(
-        prefix=Path(os.path.relpath(prefix, index)).as_posix(),
+        prefix=named,
         documents=len(file.lengths),
         tokens=len(file.tokens),
         bin_digest=counts["bin_digest"],

@@ -27,7 +27,7 @@ from bloomery.base.digest import digest_file
 from bloomery.base.errors import BloomeryError, CheckFailedError
 from bloomery.base.progress import say, track
 from bloomery.contracts.index import TokenFile, array_entries, open_token_file
-from bloomery.contracts.index_manifest import IndexManifest, TokenFileEntry, read_index_manifest
+from bloomery.contracts.index_manifest import IndexManifest, TokenFileEntry, read_index_manifest, resolve_index
 from data_prep.formats.shard import iterate_batches, read_manifest
 from data_prep.formats.sidecar import sidecar_path
 from data_prep.index.arrays import CHUNK
@@ -47,6 +47,7 @@ def verify_index(folder: Path) -> dict[str, Any]:
             wrong and where.
     """
     started = time.monotonic()
+    folder = resolve_index(folder)
     try:
         manifest = read_index_manifest(folder / "index.json")
         _check_counts(folder, manifest)

@@ -47,6 +47,7 @@ def corpus_verb(
     from bloomery.base.digest import digest_file
     from bloomery.config.stages import JudgeStage, read_stage
     from bloomery.contracts import lineage
+    from bloomery.contracts.describe_origin import describe_origin
     from bloomery.contracts.result import written_to
     from data_prep.corpus.numbered_documents import NumberedDocuments
     from data_prep.report.clusters import clusters
@@ -68,14 +69,14 @@ def corpus_verb(
     report["quantiles"] = quantiles(found)
     report["what_if"] = what_if(found, stage)
     with written_to(output, result) as new:
-        write_text(new.folder / "corpus.html", render(report))
-        write_json(new.folder / "corpus.json", report)
         if result is not None:
             new.made_from = {
                 lineage.TEXTS: lineage.clean_texts(corpus / "clean", catalogue.parts),
                 lineage.MIXTURE: digest_file(corpus / "mixture.json"),
                 lineage.SECTION: lineage.section_digest(config),
             }
+        write_text(new.folder / "corpus.html", render(report, describe_origin(new.made_from)))
+        write_json(new.folder / "corpus.json", report)
     totals = report["totals"]
     say(
         f"{totals['documents_out']} of {totals['documents_in']} documents in {len(report['languages'])} languages "

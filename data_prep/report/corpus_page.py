@@ -28,8 +28,8 @@ from data_prep.report.sections.rule_list import rule_list
 from data_prep.report.wording import count, documents, percent
 
 
-def render(report: dict[str, Any]) -> str:
-    """Return the HTML page of a complete report, which `cli.py` assembles."""
+def render(report: dict[str, Any], origin: str = "") -> str:
+    """Return the HTML page of a complete report, which `cli.py` assembles. `origin` says what it was made from."""
     script = _file("page.js")
     return Template(_file("page.html")).substitute(
         style=_file("page.css"),
@@ -38,6 +38,7 @@ def render(report: dict[str, Any]) -> str:
         data=page_data(report),
         headline=_headline(report["totals"]),
         lead=escape(_lead(report)),
+        origin=escape(origin),
         cards=_cards(report),
         waterfall=waterfall(report["totals"]),
         language_map=language_map(report),

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bloomery.orchestration.part_names import own_part
+from bloomery.contracts.part_names import own_part
 from data_prep.corpus.dedup.read_resolved import open_resolved, read_resolved
 from data_prep.corpus.numbered_documents import CorpusTables, Nodes, NumberedDocuments, renamed_rows
 from data_prep.formats.shard import read_manifest

@@ -200,6 +200,7 @@ def train(
         if result is not None and config is not None and names is not None and weights is not None:
             new.made_from = {
                 lineage.TEXTS: lineage.counted_texts(counts[0], names),
+                lineage.COUNTS: lineage.tables_of_counts(counts[0], names),
                 lineage.MIXTURE: digest_file(weights),
                 lineage.SECTION: lineage.section_digest(config),
             }
@@ -255,9 +256,11 @@ def import_(
             expected="the argument NAME, or --config FILE with a configuration that sets tokenizer.existing",
         )
     with written_to(output, result) as new:
-        import_tokenizer(name, new.folder, end_of_document=end_of_document, most_entries=most_entries)
+        facts = import_tokenizer(name, new.folder, end_of_document=end_of_document, most_entries=most_entries)
         if config is not None:
             new.made_from = {lineage.SECTION: lineage.section_digest(config)}
+        if facts["endpoint"] is None:
+            new.made_from |= {f"{lineage.IMPORTED}{file}": digest for file, digest in facts["files"].items()}
 
 
 app.command()(report)

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from bloomery.checks.load_config import validate_config
 from bloomery.config.run import RunConfig
 from bloomery.config.stages import write_stage
-from bloomery.orchestration.part_names import earlier_parts
+from bloomery.contracts.part_names import earlier_parts
 from bloomery.orchestration.plan_parts import evaluation_files, plan_parts
 from bloomery.orchestration.stage_sections import ingest_stage, stage_sections
 from data_prep.corpus.cli import app as corpus_app

@@ -34,3 +34,9 @@ def test_names_are_shown_literally():
     page = logs_card("a`b|\n# c", "<b>|x", {}, None, None, finished=False)
     assert "# Logs of the run `` a`b\\| # c ``\n" in page
     assert "the training of `<b>\\|x`." in page
+
+
+def test_a_training_that_is_out_of_date_is_marked():
+    page = logs_card("a", "b", {}, None, None, finished=True, stale="Out of date: the training.")
+    assert "**Out of date: the training.**\n" in page
+    assert "Out of date" not in logs_card("a", "b", {}, None, None, finished=True)

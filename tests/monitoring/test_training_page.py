@@ -75,3 +75,10 @@ def test_events_energy_ranks_and_skipped_updates_are_shown_only_if_measured() ->
 def test_a_run_without_records_is_refused() -> None:
     with pytest.raises(InputError, match="no record of an iteration"):
         training_page("a", [], [])
+
+
+def test_the_page_says_what_it_was_made_from_and_whether_it_is_out_of_date() -> None:
+    page = training_page("a", records(2), [], origin="Made from <x>.", stale="Out of date: <y>.")
+    mark = '<p class="stale"><strong>Out of date: &lt;y&gt;.</strong></p>'
+    assert f'{mark}\n<p class="note">Made from &lt;x&gt;.</p>' in page
+    assert 'class="stale"' not in training_page("a", records(2), [], origin="Made from <x>.")

@@ -389,13 +389,9 @@ def _verify(run: HostileRun) -> None:
     from monitoring import verify_run
 
     # `verify_run` ends at the first link that fails, so each link is verified alone.
-    for link in (
-        *(verify_run._published, verify_run._exported, verify_run._checkpoint, verify_run._segments),
-        *(verify_run._configuration, verify_run._index, verify_run._token_files, verify_run._tokenizer),
-        *(verify_run._mixture, verify_run._shards, verify_run._sources, verify_run._order),
-    ):
+    for _, check in verify_run.chain(run.paths):
         with contextlib.suppress(BloomeryError):
-            link(run.paths)
+            check()
     verify_run.verify_run(run.paths)
 
 

@@ -6,6 +6,10 @@ change this. Only this process is changed; jobs run the plain `python -m snakema
 During a poll, the executor's list of active jobs is empty, and a Ctrl-C at that moment cancels none of them. This is
 rare if polls are minutes apart, but not with a poll every half second on a busy machine. So here a cancel waits for the
 end of a poll.
+
+Before each poll, the executor asks slurmctld for MinJobAge. If the answer takes more than 10 s, as on a busy machine,
+it asks `sacct`, which fails on a cluster without accounting. After a poll without an answer it forgets all jobs, so a
+Ctrl-C cancels none of them. So here MinJobAge is not asked for.
 """
 
 from __future__ import annotations
@@ -13,12 +17,13 @@ from __future__ import annotations
 import asyncio
 import threading
 
+import snakemake_executor_plugin_slurm
 from snakemake.cli import main
 from snakemake_interface_executor_plugins.executors.remote import RemoteExecutor
 
 POLL_SECONDS = 0.5
-
-
+MIN_JOB_AGE = 3600
+"""Value of MinJobAge in the configuration of the test's cluster, in seconds."""
 QUESTION_SECONDS = 120.0
 """Time limit of the wait for the end of a poll. A poll takes less time."""
 _asks_nothing = threading.Event()
@@ -37,6 +42,7 @@ def _cancel_between_questions(self: RemoteExecutor) -> None:
 
 
 if __name__ == "__main__":
+    snakemake_executor_plugin_slurm.get_min_job_age = lambda: MIN_JOB_AGE
     RemoteExecutor.sleep = _sleep
     RemoteExecutor.cancel = _cancel_between_questions
     main()

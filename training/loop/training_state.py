@@ -12,6 +12,7 @@ from bloomery.base.units import format_seconds
 from bloomery.checkpoint.embedding_rows import embedding_rows
 from bloomery.config.stages import TrainStage
 from bloomery.contracts.checkpoint import newest_manifest, step_name
+from bloomery.contracts.hold_index import hold_index
 from bloomery.contracts.index import array_entries, verify_array
 from bloomery.contracts.index_manifest import IndexManifest, read_index_manifest
 from bloomery.contracts.metrics_record import MetricsRecord, Stamp, ValidationRecord
@@ -207,13 +208,15 @@ def open_training(
         CheckFailedError: DeepSpeed built an engine that differs from the configuration, or every checkpoint is damaged.
         ConfigError: the checkpoint does not fit the layout, or the configuration cannot run on this machine.
         InputError: the index is missing or damaged.
+        TryAgainError: a new index replaced the newest one repeatedly.
     """
-    training, index = stage.training, read_index_manifest(paths.index_manifest)
-    from_rank_0(lambda: _verify_arrays(paths, index))
+    training, folder = stage.training, from_rank_0(lambda: hold_index(paths))
+    index = read_index_manifest(folder / "index.json")
+    from_rank_0(lambda: _verify_arrays(folder, index))
     limits = training.segment
     deadline = SegmentDeadline(limits.minutes, end, 60.0 * limits.margin_minutes, limits.iterations)
     control = ControlPlane(paths.control, mesh.device, deadline)
-    reader = SampleReader(paths.index)
+    reader = SampleReader(folder)
     # A resumed training keeps the checkpoint's number of embedding rows on every layout.
     newest = from_rank_0(lambda: newest_manifest(paths.checkpoints))
     rows = embedding_rows(newest, index.vocabulary_size, stage.model, training.parallel.tensor)
@@ -255,13 +258,13 @@ def open_training(
     return state
 
 
-def _verify_arrays(paths: RunPaths, index: IndexManifest) -> None:
+def _verify_arrays(folder: Path, index: IndexManifest) -> None:
     """Verify the hashes of the index arrays. The arrays take 6 GB for BLOOM's 166.8 M samples.
 
     The token files are not hashed here. `bloomery index verify` hashes them.
     """
     for entry in array_entries(index):
-        verify_array(paths.index, entry)
+        verify_array(folder, entry)
 
 
 def _past(stage: TrainStage, paths: RunPaths, position: Position) -> TrainingHistory:

@@ -16,7 +16,7 @@ from bloomery.base.atomic import explained
 from bloomery.base.digest import digest_json
 from bloomery.base.progress import Progress
 from bloomery.config.stages import DedupStage
-from bloomery.orchestration.part_names import own_part
+from bloomery.contracts.part_names import own_part
 from data_prep.corpus import _text
 from data_prep.corpus.columns import flags_of, text_buffers
 from data_prep.corpus.dedup.connect import partition_of

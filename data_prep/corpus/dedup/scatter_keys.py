@@ -17,7 +17,7 @@ import pyarrow as pa
 from bloomery.base.digest import digest_json
 from bloomery.base.errors import InputError
 from bloomery.config.stages import DedupStage
-from bloomery.orchestration.part_names import own_part
+from bloomery.contracts.part_names import own_part
 from data_prep.corpus.columns import fixed_bytes, language_salts
 from data_prep.corpus.content_hash import CONTENT_HASH_BYTES
 from data_prep.corpus.dedup.prefer import id_words, short_rank, source_rank_of, source_ranks

@@ -75,6 +75,7 @@ def report(
     from bloomery.base.digest import digest_file
     from bloomery.base.progress import say
     from bloomery.contracts import lineage
+    from bloomery.contracts.describe_origin import describe_origin
     from bloomery.contracts.result import written_to
     from bloomery.contracts.safe_path import read_part_names
     from bloomery.contracts.tokenizer import tokenizer_file
@@ -93,13 +94,13 @@ def report(
         with tempfile.TemporaryDirectory(prefix=".report-", dir=new.folder) as folder:
             material = gather_material(subject, corpus, counts or [], settings, Path(folder), named)
             found = tokenizer_report(path, subject, material, settings)
-        write_text(new.folder / PAGE, render(found))
-        write_json(new.folder / "tokenizer.json", found)
         new.made_from = {lineage.TOKENIZER_INPUT: digest_file(path)}
         if result is not None and named is not None:
             new.made_from[lineage.TEXTS] = lineage.clean_texts(corpus[0] / "clean", named)
         if config is not None:
             new.made_from[lineage.SECTION] = lineage.section_digest(config)
+        write_text(new.folder / PAGE, render(found, describe_origin(new.made_from)))
+        write_json(new.folder / "tokenizer.json", found)
     if as_json:
         print(dump_json(found), end="")
     else:

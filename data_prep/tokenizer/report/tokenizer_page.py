@@ -23,8 +23,8 @@ MOST_FAILURES = 20
 _WORST = 3
 
 
-def render(report: dict[str, Any]) -> str:
-    """Return the HTML page of a report (`build_report.tokenizer_report`)."""
+def render(report: dict[str, Any], origin: str = "") -> str:
+    """Return the HTML page of a report (`build_report.tokenizer_report`). `origin` says what it was made from."""
     languages, facts = report["languages"], report["vocabulary_facts"]
     series = all_series(list(report["references"]), any(one["monolingual"] for one in languages.values()))
     limits = report["gate"]["limits"]
@@ -40,6 +40,7 @@ def render(report: dict[str, Any]) -> str:
         script_hash=base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii"),
         headline=escape(headline(report)),
         lead=escape(_lead(report)),
+        origin=escape(origin),
         verdict=_verdict(report["gate"]),
         cards=_cards(report),
         fertility=_fertility(languages, series, limit("max_tokens_per_word")),

@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 
 from bloomery.base.errors import CheckFailedError, ConfigError, InputError, TryAgainError
+from bloomery.contracts.repair_results import set_incomplete_aside
 from bloomery.contracts.result import (
     Place,
     check_result,
     last_record,
     new_result,
     read_result,
-    set_incomplete_aside,
     written_to,
 )
 
@@ -178,6 +178,104 @@ def test_the_pointer_of_an_incomplete_result_is_set_aside_until_the_file_returns
     weights.with_name("moved").rename(weights)
     assert set_incomplete_aside(results) == []
     assert place.pointer.stat().st_mtime_ns == before
+
+
+def write_linked(place: Place, text: str, large: Path) -> None:
+    with new_result(place) as new:
+        (new.folder / "index.json").write_text(text)
+        new.linked = {"files/a/large": large}
+
+
+@pytest.fixture
+def large(tmp_path: Path) -> Path:
+    path = tmp_path / "run/index/tokens/large"
+    path.parent.mkdir(parents=True)
+    path.write_text("large")
+    return path
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Place:
+    return Place.of(tmp_path / "run/results/index.json")
+
+
+def test_a_result_keeps_a_linked_file_of_an_earlier_stage(
+    index: Place, large: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    large.chmod(0o400)
+    read = []
+    monkeypatch.setattr("bloomery.contracts.result.sha256_file", lambda path: read.append(path.name) or "0" * 64)
+    write_linked(index, "1", large)
+    assert read == ["index.json"], "linked files must not be read"
+    assert stat.S_IMODE(large.stat().st_mode) == 0o400
+    result = check_result(index)
+    assert result.linked == {"files/a/large": 5}
+    assert list(result.files) == ["index.json"]
+    large.unlink()
+    check_result(index)
+    assert (index.shown / "files/a/large").read_text() == "large"
+
+
+def test_an_equal_result_gets_the_newest_linked_file(index: Place, large: Path) -> None:
+    write_linked(index, "1", large)
+    large.unlink()
+    large.write_text("large")
+    write_linked(index, "1", large)
+    assert (index.shown / "files/a/large").samefile(large)
+    assert large.stat().st_nlink == 2
+    (index.shown / "files/a/large").unlink()
+    assert set_incomplete_aside(index.pointer.parent) == [index]
+    write_linked(index, "1", large)
+    check_result(index)
+
+
+@pytest.mark.parametrize("calls", range(1, 15))
+def test_a_kill_while_linked_files_are_replaced_leaves_a_complete_result(index: Place, large: Path, calls: int) -> None:
+    write_linked(index, "1", large)
+    large.unlink()
+    large.write_text("large")
+    program = f"""
+        import os, signal, sys
+        from pathlib import Path
+        from bloomery.contracts import result
+        left = {calls}
+        def dying(event, arguments):
+            global left
+            if event in ("os.rename", "os.link", "os.symlink", "os.remove", "os.mkdir", "os.rmdir", "os.chmod"):
+                left -= 1
+                if left == 0:
+                    os.kill(os.getpid(), signal.SIGKILL)
+        place = result.Place.of(Path({str(index.pointer)!r}))
+        sys.addaudithook(dying)
+        with result.new_result(place) as new:
+            (new.folder / "index.json").write_text("1")
+            new.linked = {{"files/a/large": Path({str(large)!r})}}
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], check=False)
+    assert done.returncode in (0, -signal.SIGKILL)
+    check_result(index, content=True)
+    assert (index.shown / "files/a/large").read_text() == "large"
+    write_linked(index, "1", large)
+    assert (index.shown / "files/a/large").samefile(large)
+    assert not list(index.folder.rglob(".*.link"))
+
+
+def test_the_removal_of_a_result_frees_the_space_of_its_linked_files(index: Place, large: Path) -> None:
+    write_linked(index, "1", large)
+    write_linked(index, "2", large)
+    assert large.stat().st_nlink == 2
+    old = large.stat().st_ino
+    large.unlink()
+    large.write_text("other")
+    write_linked(index, "3", large)
+    assert old not in {path.stat().st_ino for path in index.folder.rglob("*")}
+
+
+def test_a_file_whose_linked_copy_has_another_size_is_found(index: Place, large: Path) -> None:
+    write_linked(index, "1", large)
+    large.write_text("shorter than that it is not")
+    with pytest.raises(CheckFailedError, match="another size than when it was linked"):
+        check_result(index)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"format": 1}', "[" * 100_000])

@@ -1,12 +1,14 @@
 """Compare the sample reader with a naive concatenation of the documents, on an index written by hand."""
 
+import shutil
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bloomery.base.atomic import write_json
-from bloomery.base.errors import BloomeryError, InputError
+from bloomery.base.errors import BloomeryError, InputError, TryAgainError
 from bloomery.contracts import sample_reader
 from bloomery.contracts.index import write_idx
 from bloomery.contracts.sample_reader import SampleRangeError, SampleReader
@@ -117,6 +119,47 @@ def test_the_number_of_open_token_files_is_limited(tmp_path, monkeypatch):
     reader = write_index(tmp_path, files, [(number, 0) for number in range(10)], 19, [0])
     assert reader.train(0).tolist() == [token for number in range(10) for token in (number, 2)]
     assert len(reader._open_files) == 2
+
+
+def linked_index(tmp_path, name, token):
+    """Write an index of the workflow's form, and lead the documented folder `index` to it."""
+    folder, index = tmp_path / name, tmp_path / "index"
+    folder.mkdir()
+    write_index(folder, [[[token, 2]], [[token, 2]]], [(0, 0), (1, 0)], 2, [0])
+    (folder / "token_files").mkdir()
+    for path in [*folder.glob("*.bin"), *folder.glob("*.idx")]:
+        path.rename(folder / "token_files" / path.name)
+    manifest = (folder / "index.json").read_text()
+    (folder / "index.json").write_text(manifest.replace('"prefix": "', '"prefix": "token_files/'))
+    index.mkdir(exist_ok=True)
+    (index / "index.json").unlink(missing_ok=True)
+    (index / "index.json").symlink_to(folder / "index.json")
+    return index
+
+
+def test_an_open_reader_does_not_follow_the_links_to_a_new_index(tmp_path):
+    reader = SampleReader(linked_index(tmp_path, "old", 5))
+    index = linked_index(tmp_path, "new", 7)
+    assert reader.train(0).tolist() == [5, 2, 5]
+    assert SampleReader(index).train(0).tolist() == [7, 2, 7]
+
+
+def test_a_reader_of_a_removed_index_says_that_a_new_one_replaced_it(tmp_path):
+    reader = SampleReader(linked_index(tmp_path, "old", 5))
+    linked_index(tmp_path, "new", 7)
+    shutil.rmtree(tmp_path / "old")
+    with pytest.raises(TryAgainError, match=r"a new index replaced the index.*run the command again"):
+        reader.train(0)
+
+
+@pytest.mark.parametrize("suffix", [".bin", ".idx"])
+def test_a_token_file_that_was_deleted_is_named_with_what_to_do(tmp_path, suffix):
+    reader = SampleReader(linked_index(tmp_path, "old", 5))
+    path = tmp_path / f"old/token_files/1{suffix}"
+    path.unlink()
+    with pytest.raises(InputError, match=r"token file was deleted.*start the workflow") as caught:
+        reader.train(0)
+    assert caught.value.where == str(path)
 
 
 def test_a_folder_without_an_index_is_refused(tmp_path):

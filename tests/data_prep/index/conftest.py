@@ -50,7 +50,7 @@ class Run:
     def clean(self, part: str) -> Path:
         return self.folder / "corpus" / "clean" / f"{part}.parquet"
 
-    def build(self, **changes: object) -> None:
+    def build(self, *, token_files: str | None = None, **changes: object) -> None:
         settings = {
             "sequence_length": 16,
             "train_samples": 700,
@@ -59,7 +59,8 @@ class Run:
             "seed": 7,
         } | changes
         stage = IndexStage.model_validate(settings)
-        build_index(stage, self.index, list(self.parts), self.mixture, self.tokenizer, self.index / "index.json")
+        output = self.index / "index.json"
+        build_index(stage, self.index, list(self.parts), self.mixture, self.tokenizer, output, token_files=token_files)
 
 
 HOSTILE_WORDS = WORDS | {

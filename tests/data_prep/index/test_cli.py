@@ -1,14 +1,20 @@
 """Test the tokenizer's and the index's commands as the workflow calls them, from clean shards to a verified index."""
 
+import itertools
 import json
+import shutil
+import stat
 
 import pytest
 from typer.testing import CliRunner
 
 from bloomery.base.atomic import write_json
 from bloomery.base.errors import ConfigError
+from bloomery.contracts.index_manifest import read_index_manifest
 from bloomery.contracts.sample_reader import SampleReader
+from data_prep.index.adopt import adopt_tokens
 from data_prep.index.cli import app as index
+from data_prep.index.encode import encode_shards
 from data_prep.index.encode_cli import app as encode
 from data_prep.tokenizer.cli import app as tokenizer
 
@@ -20,7 +26,9 @@ def call(app, verb, *words, **flags):
     return result
 
 
-def test_the_verbs_of_the_rules_make_the_same_files_as_the_functions(run, tmp_path, monkeypatch):
+def test_the_verbs_of_the_rules_make_the_same_files_as_the_functions(own_run, tmp_path, monkeypatch):
+    run = own_run
+    run.build(token_files="token_files")
     monkeypatch.chdir(tmp_path)
     write_json(tmp_path / "parts.json", list(run.parts))
     write_json(tmp_path / "count.json", {"pre_tokenizer": "bloom"})
@@ -53,6 +61,68 @@ def test_the_verbs_of_the_rules_make_the_same_files_as_the_functions(run, tmp_pa
         for path in (run.folder / folder).rglob("*"):
             if path.is_file():
                 assert (tmp_path / path.relative_to(run.folder)).read_bytes() == path.read_bytes(), path
+
+
+@pytest.fixture
+def built_by_workflow(run, tmp_path, monkeypatch):
+    """Build an index of copied token files as the workflow does. Return the function that builds it again."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(run.index / "tokens", "index/tokens")
+    write_json(tmp_path / "parts.json", list(run.parts))
+    settings = {"sequence_length": 16, "train_samples": 50, "validation_samples": 8, "validation_share": 0.2, "seed": 7}
+    write_json(tmp_path / "index.json", settings)
+
+    def build():
+        options = {"config": "index.json", "index": "index", "parts": "parts.json", "mixture": run.mixture}
+        call(index, "build", **options, tokenizer=run.tokenizer, result="results/index.json")
+
+    build()
+    return build
+
+
+SUFFIXES = (".bin", ".idx", ".documents.parquet", ".documents.json")
+
+
+def test_an_index_keeps_its_token_files_when_encode_replaces_or_deletes_them(built_by_workflow, run, tmp_path):
+    manifest = read_index_manifest(tmp_path / "index/index.json")
+    assert [entry.prefix for entry in manifest.token_files] == [f"token_files/{part}" for part in run.parts]
+    for part, suffix in itertools.product(run.parts, SUFFIXES):
+        assert (tmp_path / f"index/token_files/{part}{suffix}").samefile(f"index/tokens/{part}{suffix}")
+    samples = [SampleReader(tmp_path / "index").train(number).tolist() for number in range(50)]
+    part = run.parts[0]
+    encode_shards(run.tokenizer, [run.clean(run.parts[2])], tmp_path / f"index/tokens/{part}")
+    for suffix in SUFFIXES:
+        (tmp_path / f"index/tokens/{run.parts[2]}{suffix}").unlink()
+    call(index, "verify", "index")
+    assert [SampleReader(tmp_path / "index").train(number).tolist() for number in range(50)] == samples
+
+
+def test_an_equal_index_is_linked_to_the_newest_token_files_so_that_no_old_copy_takes_space(
+    built_by_workflow, run, tmp_path
+):
+    part = run.parts[0]
+    before = (tmp_path / "index/index.json").read_bytes()
+    encode_shards(run.tokenizer, [run.clean(part)], tmp_path / f"index/tokens/{part}")
+    (tmp_path / f"index/token_files/{run.parts[2]}.bin").unlink()
+    built_by_workflow()
+    assert (tmp_path / "index/index.json").read_bytes() == before
+    for each, suffix in itertools.product(run.parts, SUFFIXES):
+        assert (tmp_path / f"index/token_files/{each}{suffix}").samefile(f"index/tokens/{each}{suffix}")
+    assert not list((tmp_path / "results").rglob("*.link"))
+
+
+def test_adopted_token_files_stay_symbolic_links_with_their_permissions(built_by_workflow, run, tmp_path):
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    for suffix in (".bin", ".idx"):
+        (theirs / f"x{suffix}").write_bytes((run.index / f"tokens/{run.parts[0]}{suffix}").read_bytes())
+        (theirs / f"x{suffix}").chmod(0o400)
+    adopt_tokens(theirs / "x", run.tokenizer, "s", "en", tmp_path / f"index/tokens/{run.parts[0]}")
+    built_by_workflow()
+    for suffix in (".bin", ".idx"):
+        assert (tmp_path / f"index/token_files/{run.parts[0]}{suffix}").readlink() == theirs / f"x{suffix}"
+        assert stat.S_IMODE((theirs / f"x{suffix}").stat().st_mode) == 0o400
+    call(index, "verify", "index")
 
 
 def built(run, tmp_path, *words):

@@ -93,8 +93,10 @@ def test_ctrl_c_leaves_no_job_and_the_next_start_resumes(
     process = workflow.start("finish_training")
     wait_for(lambda: iterations(workflow) >= 60, 1200, process)
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=900)
+    talk, _ = process.communicate(timeout=900)
     assert process.returncode != 0
+    # Otherwise the cancel failed, and Snakemake says why.
+    assert "finished" not in (workflow.run_folder / "train/logs/main_log.txt").read_text(), talk
     wait_for(lambda: not alive(cluster, workflow), 600, every=0.2)
     assert not workflow.planned("index")
     # One more iteration is enough to see that training resumes.

@@ -17,7 +17,12 @@ from repository import ROOT
 from workflow_support import Workflow
 
 from bloomery.base.folders import only_writer
+from bloomery.contracts.index_manifest import read_index_manifest
+from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.result import Place
+from bloomery.contracts.sample_reader import SampleReader
+from data_prep.index.verify_index import verify_index
+from monitoring.verify_run import verify_run
 
 pytestmark = pytest.mark.workflow
 
@@ -79,3 +84,47 @@ def test_jobs_that_fail_or_are_killed_leave_every_result(copied: Callable[[], Wo
     for rule, how in (("train_tokenizer", "failure"), ("build_index", "kill"), ("sync_logs", "kill")):
         tried = bench.disturb(workflow.run_folder, config, rule, how, 0.5)
         assert tried.lost == (), tried
+
+
+@pytest.mark.parametrize("how", ["failure", "kill"])
+def test_an_encode_that_fails_or_is_killed_leaves_an_index_that_verifies_and_opens(
+    copied: Callable[[], Workflow], bench: ModuleType, how: str
+) -> None:
+    workflow = copied()
+    run = workflow.run_folder
+    # A copy has no hard links, so the index is built again, which links the copied token files.
+    (run / "results/index.json").unlink()
+    workflow.run("index")
+    reader = SampleReader(run / "index")
+    samples = [reader.train(number).tolist() for number in range(reader.train_samples)]
+    config = workflow.folder / "run.yaml"
+    config.write_text(yaml.safe_dump(workflow.config | {"root": str(workflow.folder / "runs")}))
+    tried = bench.disturb(run, config, "encode", how, 0.1)
+    assert tried.lost == (), tried
+    listed = read_index_manifest(run / "index/index.json").token_files
+    encoded = [run / f"{entry.prefix.replace('token_files', 'index/tokens')}.idx" for entry in listed]
+    assert not all(path.is_file() for path in encoded), "the disturbed job must have lost its own outputs"
+    verify_index(run / "index")
+    again = SampleReader(run / "index")
+    assert [again.train(number).tolist() for number in range(again.train_samples)] == samples
+    assert [reader.train(number).tolist() for number in range(reader.train_samples)] == samples
+    # The same command encodes the text again, and nothing else changes.
+    before = bench.digests(run)
+    workflow.run("index")
+    assert bench.digests(run) == before
+    assert all(path.samefile(run / f"index/token_files/{path.relative_to(run / 'index/tokens')}") for path in encoded)
+
+
+def test_a_copy_that_follows_links_gets_its_links_back_and_builds_nothing(finished: Workflow, tmp_path: Path) -> None:
+    shutil.copytree(finished.folder, tmp_path / "copy")
+    workflow = Workflow(tmp_path / "copy", copy.deepcopy(finished.config))
+    run = workflow.run_folder
+    assert not (run / "export/tiny").is_symlink()
+    said = workflow.run("--dry-run")
+    assert "Nothing to be done" in said
+    assert said.count("they are links again") == len(list((run / "results").rglob("current")))
+    assert (run / "export/tiny").is_symlink()
+    assert workflow.run("--dry-run").count("links again") == 0
+    verify_run(RunPaths(run))
+    (run / "published/publish.json").unlink()
+    assert set(workflow.planned()) - {"all"} == {"publish_run"}

@@ -59,7 +59,7 @@ def test_token_files_become_an_index_without_a_corpus(fresh: Callable[..., Workf
     assert not {"ingest", "connect_candidates", "encode", "train_tokenizer", "report_corpus"} & set(planned)
     workflow.run("index")
     index = json.loads((workflow.run_folder / "index/index.json").read_text())
-    assert [file["prefix"] for file in index["token_files"]] == ["tokens/theirs/00000", "tokens/theirs/00001"]
+    assert [file["prefix"] for file in index["token_files"]] == ["token_files/theirs/00000", "token_files/theirs/00001"]
     links = sorted(path for path in (workflow.run_folder / "index/tokens").rglob("*") if path.is_symlink())
     assert [link.readlink().name for link in links] == [
         f"{name}_text_document{end}" for name in "ab" for end in (".bin", ".idx")

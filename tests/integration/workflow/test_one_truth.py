@@ -13,7 +13,7 @@ import pytest
 from repository import ROOT
 from workflow_support import Workflow
 
-from bloomery.base.errors import CheckFailedError
+from bloomery.base.errors import BloomeryError, CheckFailedError
 from bloomery.config.stages import PublishStage, read_stage
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.result import Place
@@ -67,6 +67,8 @@ def test_after_an_edit_and_one_stage_everything_older_is_marked(
     assert ("training" in marked) == ("training" in stale)
     assert ("index" in marked) == ("index" in stale)
     assert ("tokenizer" in marked) == ("tokenizer" in stale)
+    reports = {f"report {name}" for name in facts.reports if f"{name} report" in marked}
+    assert reports == {name for name in stale if name.startswith("report ")}
     assert "publish" in str(facts.rebuild_command)
     with pytest.raises(CheckFailedError, match="older than"):
         publish_run(
@@ -82,6 +84,51 @@ def test_new_times_of_files_mark_nothing(finished: Workflow) -> None:
         path.touch()
     assert stale_artefacts(paths) == {}
     assert not any("OLDER" in text for _, text in lines(gather_summary(finished.run_folder)))
+
+
+def test_every_page_says_what_it_was_made_from(finished: Workflow) -> None:
+    inputs = {"corpus": "clean texts ", "tokenizer": "tokenizer ", "training": "finished training "}
+    for name, words in inputs.items():
+        page = RunPaths(finished.run_folder).report / f"{name}.html"
+        origin = page.read_text(encoding="utf-8").partition("Made by Bloomery ")[2].partition("</p>")[0]
+        assert words in origin
+
+
+def test_what_a_finished_run_no_longer_needs_may_be_deleted(finished: Workflow, tmp_path: Path) -> None:
+    run = RunPaths(tmp_path / "tiny")
+    shutil.copytree(finished.run_folder, run.run, symlinks=True)
+    for folder in (run.corpus / "measures", run.corpus / "duplicates", run.checkpoints):
+        shutil.rmtree(folder)
+    for name in ("bin", "idx"):
+        next(run.index.glob(f"tokens/*/00000.{name}")).unlink()
+    links = {link.name: link for link in verify_run(run)}
+    assert links["checkpoint"].not_present == 1
+    assert links["token files"].not_present == 2
+    assert links["shards"].not_present > 0
+    assert links["sources"].not_present == 0
+
+
+@pytest.mark.parametrize(
+    ("gone", "link"),
+    [
+        (("index/index.json", "results/index.json", "results/index"), "index and samples"),
+        (("export",), "published model"),
+        (("export/tiny/parity.json",), "exported model"),
+        (("results/publish/tiny/current/tiny/model.safetensors",), "published model"),
+    ],
+)
+def test_what_proves_the_model_must_exist(finished: Workflow, tmp_path: Path, gone: tuple[str, ...], link: str) -> None:
+    run = RunPaths(tmp_path / "tiny")
+    shutil.copytree(finished.run_folder, run.run, symlinks=True)
+    shutil.rmtree(run.checkpoints)  # Its check would find a missing index, too.
+    for name in gone:
+        path = run.run / name
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+    with pytest.raises(BloomeryError, match=f"{link}: .*(missing|no such file)"):
+        verify_run(run)
 
 
 def test_one_changed_byte_in_any_kind_of_file_is_found(finished: Workflow, tmp_path: Path) -> None:

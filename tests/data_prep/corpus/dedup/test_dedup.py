@@ -12,8 +12,8 @@ import pytest
 from bloomery.base.digest import document_id, occurrence_id
 from bloomery.base.errors import InputError
 from bloomery.config.stages import DedupStage, read_stage
+from bloomery.contracts.part_names import refuse_unfinished
 from bloomery.contracts.paths import RunPaths
-from bloomery.orchestration.part_names import refuse_unfinished
 from data_prep.corpus.dedup.candidates import find_candidates
 from data_prep.corpus.dedup.connect import connect
 from data_prep.corpus.dedup.resolve import resolve

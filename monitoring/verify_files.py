@@ -1,0 +1,69 @@
+"""Check files against recorded digests, for `monitoring.verify_run`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from bloomery.base.digest import digest_file
+from bloomery.base.errors import CheckFailedError
+from bloomery.base.progress import track
+
+AGAIN = "restore this file from a copy, or delete it and run the workflow again"
+"""How a user gets an undamaged file."""
+_THREADS = min(16, max(4, os.cpu_count() or 4))
+"""Files that are read at the same time. Hashing releases Python's lock."""
+
+
+@dataclass(frozen=True)
+class Count:
+    """How many files a check found."""
+
+    files: int = 0
+    """Number of files that were read."""
+    not_present: int = 0
+    """Number of files that do not exist, so that they were not verified. They are not needed to prove a model."""
+    note: str = ""
+    """What a reader must know about the check."""
+
+    def __add__(self, other: Count) -> Count:
+        note = "; ".join(filter(None, (self.note, other.note)))
+        return Count(self.files + other.files, self.not_present + other.not_present, note)
+
+
+def run_checks(title: str, checks: Iterable[Callable[[], object]]) -> int:
+    """Run the checks of many files in threads and return their number. Show the progress under the title.
+
+    The first error in the order of the checks is raised.
+    """
+    listed = list(checks)
+    if not listed:
+        return 0
+    with ThreadPoolExecutor(max_workers=_THREADS) as pool:
+        running = [pool.submit(check) for check in listed]
+        try:
+            for done in track(running, f"verify {title}", len(running), "files"):
+                done.result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+    return len(listed)
+
+
+def differs(path: Path, expected: str) -> CheckFailedError:
+    """Return the error of a file that changed."""
+    return CheckFailedError("the file changed after it was written", where=str(path), expected=f"{expected}; {AGAIN}")
+
+
+def check_digest(path: Path, digest: str) -> None:
+    """Compare a file with its digest.
+
+    Raises:
+        CheckFailedError: the file is missing or differs.
+    """
+    if not path.is_file():
+        raise CheckFailedError("the file is missing", where=str(path), expected=f"digest {digest}; {AGAIN}")
+    if digest_file(path) != digest:
+        raise differs(path, f"digest {digest}")

@@ -1,0 +1,35 @@
+"""Test that `summary` and `status` show the pages of the reports, and mark those that are out of date."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from fabricated_run import NOW, configuration, make_run
+from fabricated_tables import write_result, write_tables
+
+from bloomery.base.atomic import read_json, write_json
+from bloomery.contracts import lineage
+from monitoring import status_cli, summary_cli
+from monitoring.report_pages import report_pages
+from monitoring.status import gather_status
+from monitoring.summary import gather_summary
+
+
+@pytest.mark.parametrize("changed", [False, True])
+def test_a_report_of_another_corpus_is_marked_beside_its_path(tmp_path: Path, *, changed: bool) -> None:
+    paths = make_run(tmp_path, configuration(), shards=2)
+    write_tables(paths)
+    assert report_pages(paths) == {}
+    texts = lineage.clean_texts(paths.corpus / "clean", ["s/00000", "s/00001"])
+    (paths.results / "report").mkdir(parents=True)
+    write_result(paths, "report/corpus.json", {lineage.TEXTS: texts})
+    paths.report.mkdir()
+    (paths.report / "corpus.html").touch()
+    if changed:
+        section = paths.config / "clean.json"
+        write_json(section, read_json(section) | {"changed": True})
+    page = f"{paths.report.as_posix()}/corpus.html"
+    mark = " [OLDER THAN its configuration (config/clean.json)]" if changed else ""
+    assert dict(summary_cli.lines(gather_summary(paths.run)))["corpus report"] == page + mark
+    assert dict(status_cli.lines(gather_status(paths.run, NOW)))["reports"] == page + mark
