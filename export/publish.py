@@ -31,12 +31,8 @@ def publish_run(stage: PublishStage, paths: RunPaths, place: Place) -> dict[str,
     """Publish a run's verified model, then write the result `place` with the report; return the report.
 
     Raises:
-<<<<<<< HEAD
-        InputError: there is no exported model with a parity.json, a file that records what the model was made from
+        InputError: the exported model or its parity.json is missing, a file that records what the model was made from
             cannot be read, or the Hub refuses a request.
-=======
-        InputError: the exported model or its parity.json is missing, or the Hub refuses a request.
->>>>>>> house
         CheckFailedError: parity does not hold, a file changed after the export, a file contains the access token, the
             published copy differs, or the model or something that it was made from is older than its inputs.
         ConfigError: the Hub refuses the access token.
