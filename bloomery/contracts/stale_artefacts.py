@@ -60,6 +60,11 @@ class Found:
     """Errors of files that exist but cannot be read, by the first artefact for which they are needed. What these files
     record is not compared."""
 
+    @property
+    def unreadable_files(self) -> list[str]:
+        """Paths of the files that exist but cannot be read."""
+        return [str(error.where) for errors in self.unreadable.values() for error in errors]
+
 
 def stale_artefacts(paths: RunPaths) -> dict[str, Stale]:
     """Return every stale artefact of the run by its name, in the order of the stages.
