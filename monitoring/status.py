@@ -19,12 +19,12 @@ from bloomery.contracts.parity import PARITY_NAME
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.safe_path import read_part_names
 from bloomery.contracts.segment import SegmentStatus
-from bloomery.contracts.stale_artefacts import stale_artefacts
+from bloomery.contracts.stale_artefacts import find_stale
 from bloomery.orchestration.prepare_run import PARTS_NAME, TOKEN_FILES_NAME
 from bloomery.orchestration.run_lock import LOCK_NAME, holder
 from bloomery.orchestration.slurm_jobs import TRAINING_RULE, jobs_alive, workflow_names
 from bloomery.orchestration.workflow_command import read_command, rebuild_command
-from monitoring.report_pages import report_pages
+from monitoring.shared_rows import report_pages
 from monitoring.sync_state import read_sync
 from monitoring.training_progress import (
     ChainFacts,
@@ -147,6 +147,8 @@ class RunStatus:
     """Command that builds all stale artefacts again; None without stale artefacts or without a recorded command."""
     reports: dict[str, str] = field(default_factory=dict)
     """Path of each report's page by the name of the report: `corpus`, `tokenizer`, `training`."""
+    unreadable: list[str] = field(default_factory=list)
+    """Files that cannot be read. What they record is not compared, so stale artefacts may be unknown."""
 
 
 def find_runs(root: Path) -> list[Path]:
@@ -176,7 +178,8 @@ def gather_status(run: Path, now: float) -> RunStatus:
     published = (paths.published / "publish.json").is_file()
     size = checkpoint.bytes if checkpoint and checkpoint.bytes else planned_checkpoint_bytes(paths, stage)
     free = shutil.disk_usage(run).free
-    stale = stale_artefacts(paths)
+    found = find_stale(paths)
+    stale = found.stale
     begun = where is not None or segments.last_attempt is not None
     return RunStatus(
         run=run.as_posix(),
@@ -196,6 +199,7 @@ def gather_status(run: Path, now: float) -> RunStatus:
         stale={name: each.older_than for name, each in stale.items()},
         rebuild_command=rebuild_command(paths, stale),
         reports=report_pages(paths),
+        unreadable=found.unreadable_files,
     )
 
 

@@ -67,6 +67,7 @@ def status(
 def lines(found: RunStatus) -> list[tuple[str, str]]:
     """Return the rows of the screen, one fact per row."""
     from bloomery.base.units import format_bytes
+    from monitoring.shared_rows import unreadable_text
 
     rows = [("state", _state(found)), ("workflow", _workflow(found))]
     if found.data:
@@ -90,6 +91,8 @@ def lines(found: RunStatus) -> list[tuple[str, str]]:
     if found.reports:
         pages = [f"{page}{older.get(f'report {name}', '')}" for name, page in found.reports.items()]
         rows.append(("reports", ", ".join(pages)))
+    if found.unreadable:
+        rows.append(("not compared", unreadable_text(found.unreadable)))
     if found.stale:
         how = f"; to build them again: {found.rebuild_command}" if found.rebuild_command else ""
         rows.append(

@@ -22,11 +22,11 @@ from bloomery.contracts.parity import PARITY_NAME, read_parity
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.read_metrics import total_energy, valid_records
 from bloomery.contracts.safe_path import read_part_names
-from bloomery.contracts.stale_artefacts import stale_artefacts
+from bloomery.contracts.stale_artefacts import find_stale
 from bloomery.detect.speed import Speed, speed_of
 from bloomery.orchestration.slurm_jobs import workflow_names
 from bloomery.orchestration.workflow_command import read_command, rebuild_command
-from monitoring.report_pages import report_pages
+from monitoring.shared_rows import report_pages
 
 
 @dataclass(frozen=True)
@@ -121,12 +121,15 @@ class RunSummary:
     """Command that builds all stale artefacts again; None without stale artefacts or without a recorded command."""
     reports: dict[str, str] = field(default_factory=dict)
     """Path of each report's page by the name of the report: `corpus`, `tokenizer`, `training`."""
+    unreadable: list[str] = field(default_factory=list)
+    """Files that cannot be read. What they record is not compared, so stale artefacts may be unknown."""
 
 
 def gather_summary(run: Path) -> RunSummary:
     """Return the facts of the run in the folder `run`. Raises InputError if a file of the run is damaged."""
     paths = RunPaths(run)
-    stale = stale_artefacts(paths)
+    found = find_stale(paths)
+    stale = found.stale
     return RunSummary(
         run=run.as_posix(),
         corpus=_corpus(paths),
@@ -141,6 +144,7 @@ def gather_summary(run: Path) -> RunSummary:
         stale={name: each.older_than for name, each in stale.items()},
         rebuild_command=rebuild_command(paths, stale),
         reports=report_pages(paths),
+        unreadable=found.unreadable_files,
     )
 
 

@@ -44,6 +44,7 @@ def lines(facts: RunSummary) -> list[tuple[str, str]]:
     from bloomery.base.units import format_bytes, format_energy, format_finite, format_seconds
     from bloomery.contracts.metrics_record import perplexity
     from bloomery.contracts.stale_artefacts import CORPUS, INDEX, TOKENIZER, TRAINING
+    from monitoring.shared_rows import unreadable_text
 
     rows: list[tuple[str, str]] = []
 
@@ -144,6 +145,8 @@ def lines(facts: RunSummary) -> list[tuple[str, str]]:
         slowest = sorted(facts.seconds.items(), key=lambda item: -item[1])[:4]
         said = ", ".join(f"{rule} {format_seconds(value)}" for rule, value in slowest)
         rows.append(("slowest rules", f"{said} (run time, summed over the jobs of a rule)"))
+    if facts.unreadable:
+        rows.append(("not compared", unreadable_text(facts.unreadable)))
     if facts.stale:
         how = f"; to build them again: {facts.rebuild_command}" if facts.rebuild_command else ""
         rows.append(("out of date", f"{', '.join(facts.stale)}{how}"))

@@ -60,6 +60,11 @@ class Found:
     """Errors of files that exist but cannot be read, by the first artefact for which they are needed. What these files
     record is not compared."""
 
+    @property
+    def unreadable_files(self) -> list[str]:
+        """Paths of the files that exist but cannot be read."""
+        return [str(error.where) for errors in self.unreadable.values() for error in errors]
+
 
 def stale_artefacts(paths: RunPaths) -> dict[str, Stale]:
     """Return every stale artefact of the run by its name, in the order of the stages.
@@ -90,6 +95,7 @@ class _Search:
         self._errors: list[BloomeryError] = []
         self._now: dict[str, str | None] = {}
         self._sections: dict[str, Any] = {}
+        self._listings: dict[str, list[str]] = {}
         self._tables: TableSearch | None = None
 
     def all(self) -> Found:
@@ -184,8 +190,10 @@ class _Search:
 
     def _names(self, listing: str) -> list[str]:
         """Return the names of parts in a listing of the configuration; none if the listing does not exist."""
-        path = self._paths.config / listing
-        return read_part_names(path) if path.is_file() else []
+        if listing not in self._listings:
+            path = self._paths.config / listing
+            self._listings[listing] = read_part_names(path) if path.is_file() else []
+        return self._listings[listing]
 
     def _digest_now(self, name: str) -> str | None:
         """Return the digest of an input as it is now; None if the input no longer exists or cannot be read."""

@@ -12,7 +12,7 @@ from fabricated_tables import rewrite, write_manifest, write_result, write_table
 from bloomery.base.atomic import read_json, write_json
 from bloomery.base.digest import digest_ends, digest_file, sha256_file
 from bloomery.base.errors import InputError
-from bloomery.contracts import lineage
+from bloomery.contracts import lineage, stale_tables
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.stale_artefacts import find_stale, stale_artefacts
 
@@ -101,6 +101,23 @@ def test_one_unreadable_manifest_does_not_hide_the_other_shards(run: RunPaths) -
     assert [error.where for error in found.unreadable["corpus"]] == [str(damaged)]
     damaged.write_text('{"file": {"digest": 3}}')
     assert "not the manifest of a table" in find_stale(run).unreadable["corpus"][0].what
+
+
+def test_each_manifest_is_read_once(run: RunPaths, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[Path] = []
+
+    def counted(manifest: Path) -> stale_tables.Table:
+        read.append(manifest)
+        return read_table_record(manifest)
+
+    read_table_record = stale_tables.read_table_record
+    monkeypatch.setattr(stale_tables, "read_table_record", counted)
+    assert older(run) == {}
+    assert len(read) == len(set(read))
+    tables = {path for folder in (run.corpus, run.tokenizer) for path in folder.glob("*/**/*.json")}
+    assert tables - set(read) == set((run.corpus / "removed").rglob("*.json")) | {
+        run.corpus / f"duplicates/survivors-{number}.json" for number in range(2)
+    }
 
 
 def test_a_damaged_listing_is_reported(run: RunPaths) -> None:

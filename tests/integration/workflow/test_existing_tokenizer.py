@@ -11,7 +11,9 @@ import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from workflow_support import Workflow
 
+from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.sample_reader import SampleReader
+from bloomery.contracts.stale_artefacts import stale_artefacts
 
 pytestmark = pytest.mark.workflow
 
@@ -58,8 +60,12 @@ def test_an_existing_tokenizer_replaces_counting_and_training(
     assert reader.end_of_document == 1
     assert any(1 in reader.train(sample) for sample in range(50))
     assert workflow.planned("index") == {}
+    assert stale_artefacts(RunPaths(run)) == {}
     # A changed tokenizer is imported again.
     (folder / "tokenizer.json").write_bytes((folder / "tokenizer.json").read_bytes() + b"\n")
+    found = {name: str(stale) for name, stale in stale_artefacts(RunPaths(run)).items()}
+    assert found["tokenizer"] == "older than the imported tokenizer.json"
+    assert "index" in found
     assert workflow.planned("index")["import_tokenizer"] == 1
 
 

@@ -15,6 +15,8 @@ from workflow_support import TINY, Workflow
 
 from bloomery.base.digest import sha256_file
 from bloomery.contracts.index import open_token_file, write_idx
+from bloomery.contracts.paths import RunPaths
+from bloomery.contracts.stale_artefacts import stale_artefacts
 
 pytestmark = pytest.mark.workflow
 
@@ -73,8 +75,11 @@ def test_token_files_become_an_index_without_a_corpus(fresh: Callable[..., Workf
     assert workflow.planned("index") == {}
 
     # A changed file is adopted again, and a damaged file ends the run with an error.
+    assert stale_artefacts(RunPaths(workflow.run_folder)) == {}
     path = tokens / "a_text_document.bin"
     path.write_bytes(path.read_bytes()[:-2])
+    found = {name: str(stale) for name, stale in stale_artefacts(RunPaths(workflow.run_folder)).items()}
+    assert found == dict.fromkeys(("corpus", "index"), "older than the adopted token files")
     os.utime(path)
     assert workflow.planned("index")["adopt_tokens"] == 1
     assert "a_text_document.bin: the file has" in workflow.run("index", expect=1)

@@ -113,7 +113,7 @@ def test_what_a_finished_run_no_longer_needs_may_be_deleted(finished: Workflow, 
     [
         (("index/index.json", "results/index.json", "results/index"), "index and samples"),
         (("export",), "published model"),
-        (("export/tiny/parity.json",), "exported model"),
+        (("export/tiny/parity.json",), "published model"),
         (("results/publish/tiny/current/tiny/model.safetensors",), "published model"),
     ],
 )
@@ -127,7 +127,7 @@ def test_what_proves_the_model_must_exist(finished: Workflow, tmp_path: Path, go
             shutil.rmtree(path)
         else:
             path.unlink()
-    with pytest.raises(BloomeryError, match=f"{link}: .*(missing|no such file)"):
+    with pytest.raises(BloomeryError, match=f"{link}: .*(missing|no parity.json)"):
         verify_run(run)
 
 

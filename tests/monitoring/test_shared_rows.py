@@ -1,4 +1,4 @@
-"""Test that `summary` and `status` show the pages of the reports, and mark those that are out of date."""
+"""Test the rows that `summary` and `status` share: the pages of the reports, and files that cannot be compared."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fabricated_tables import write_result, write_tables
 from bloomery.base.atomic import read_json, write_json
 from bloomery.contracts import lineage
 from monitoring import status_cli, summary_cli
-from monitoring.report_pages import report_pages
+from monitoring.shared_rows import report_pages
 from monitoring.status import gather_status
 from monitoring.summary import gather_summary
 
@@ -33,3 +33,12 @@ def test_a_report_of_another_corpus_is_marked_beside_its_path(tmp_path: Path, *,
     mark = " [OLDER THAN its configuration (config/clean.json)]" if changed else ""
     assert dict(summary_cli.lines(gather_summary(paths.run)))["corpus report"] == page + mark
     assert dict(status_cli.lines(gather_status(paths.run, NOW)))["reports"] == page + mark
+
+
+def test_a_file_that_cannot_be_compared_is_shown(tmp_path: Path) -> None:
+    paths = make_run(tmp_path, configuration(), shards=2)
+    write_tables(paths)
+    damaged = paths.corpus / "keys/s/00001.json"
+    damaged.write_text("{")
+    for rows in (summary_cli.lines(gather_summary(paths.run)), status_cli.lines(gather_status(paths.run, NOW))):
+        assert dict(rows)["not compared"].startswith(f"{damaged} cannot be read, so an artefact may be out of date")
