@@ -74,9 +74,12 @@ check: style
 # `.venv/bin/python -m pip install spacy orjson`. Without them, datatrove is measured differently or skipped.
 bench: install
 	@mkdir -p bench/results
-	@for name in startup status sync workflow blend bpe_train training_overhead save_comparison training_speed training_layouts init_estimate planned_sizes divergence; do \
+	@for name in startup status sync workflow blend bpe_train training_overhead save_comparison training_speed training_layouts init_estimate planned_sizes divergence crashes non_finite fuzz; do \
 	  echo "bench $$name"; $(BIN)/python bench/$$name.py > bench/results/$$name.json; \
 	done
+	@$(MAKE) --no-print-directory run CONFIG=config/sample.yaml
+	@echo "bench last_good_result"; $(BIN)/python bench/last_good_result.py --run runs/sample --config config/sample.yaml > bench/results/last_good_result.json
+	@echo "bench hostile_edits"; $(BIN)/python bench/hostile_edits.py --run runs/sample > bench/results/hostile_edits.json
 	@echo "bench index (needs 25 GB of disk space)"; folder=$$(mktemp -d -p .); trap 'rm -rf "$$folder"' EXIT; \
 	  $(BIN)/python bench/index.py "$$folder" > bench/results/index.json
 	@if [ -z "$${BLOOMERY_CORPUS:-}" ]; then echo "bench tokenizer_count, encode, text_kernel, corpus_*: skipped; set BLOOMERY_CORPUS to a folder with *.jsonl.zst files"; else \

@@ -24,6 +24,7 @@ import psutil
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "support")]
 
+from _support import machine, report  # noqa: E402
 from fabricated_training import make_run, stage  # noqa: E402
 from training_launcher import Launcher  # noqa: E402
 from waiting import wait_for  # noqa: E402
@@ -113,8 +114,7 @@ def main() -> int:
     passed = all(
         row["crashed_segments"] == crashes and row["last_status"] == "finished" and row["losses_equal"] for row in rows
     )
-    print(json.dumps({"benchmark": "crashes", "seed": SEED, "limits": LIMITS, "trainings": rows, "passed": passed}))
-    return 0 if passed else 1
+    return report("crashes", {"seed": SEED, "limits": LIMITS, "trainings": rows, "machine": machine()}, passed=passed)
 
 
 if __name__ == "__main__":

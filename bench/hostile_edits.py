@@ -1,6 +1,6 @@
 """Change one byte of every kind of file in a finished run, and count the changes that `bloomery verify` misses.
 
-    python bench/hostile_edits.py --run runs/sample --draws 20
+    python bench/hostile_edits.py --run runs/sample > bench/results/hostile_edits.json
 
 Each draw changes one random byte of a random file of each kind in a copy of the run, verifies the run, and restores the
 byte. No change may be missed.
@@ -11,10 +11,13 @@ from __future__ import annotations
 import argparse
 import random
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+from _support import machine, report
 
 from bloomery.base.errors import BloomeryError
 from bloomery.contracts.paths import RunPaths
@@ -122,8 +125,8 @@ def _verified(run: Path) -> bool:
     return True
 
 
-def main() -> None:
-    """Edit a copy of the run and print what was missed."""
+def main() -> int:
+    """Edit a copy of the run, print the result, and return 1 if a changed byte was missed."""
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--run", type=Path, required=True, help="folder of a finished run")
     arguments.add_argument("--draws", type=int, default=20, help="changes of each kind of file")
@@ -133,13 +136,11 @@ def main() -> None:
         run = Path(folder) / given.run.name
         shutil.copytree(given.run, run, symlinks=True)
         edits = list(hostile_edits(run, given.draws, given.seed))
-    missed = [edit for edit in edits if not edit.found]
-    kinds = {edit.kind for edit in edits}
-    print(f"{len(edits)} changed bytes in {len(kinds)} kinds of file, {len(missed)} missed")
-    for edit in missed:
-        print(f"  missed: {edit.kind}, byte {edit.position} of {edit.file}")
-    raise SystemExit(bool(missed))
+    missed = [f"{edit.kind}, byte {edit.position} of {edit.file}" for edit in edits if not edit.found]
+    kinds = sorted({edit.kind for edit in edits})
+    result = {"seed": given.seed, "edits": len(edits), "kinds": kinds, "missed": missed, "machine": machine()}
+    return report("hostile_edits", result, passed=not missed)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

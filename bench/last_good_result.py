@@ -1,6 +1,6 @@
 """Make the jobs of a finished run fail or be killed through Snakemake, and check that the last good results load.
 
-    python bench/last_good_result.py --run runs/sample --config config/sample.yaml --tries 100
+    python bench/last_good_result.py --run runs/sample --config config/sample.yaml > bench/results/last_good_result.json
 
 The rules are those whose result is a folder or has several files (tokenizer, index, reports, export, publication and
 logs), and the rule that encodes the token files of the index. Each try makes Snakemake run one of these rules again on
@@ -23,14 +23,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import yaml
+from _support import ROOT, machine, report, workflow_command
 
 from bloomery.base.digest import sha256_file
 
-ROOT = Path(__file__).parents[1]
 RULES = (
     "train_tokenizer",
     "encode",
@@ -95,17 +95,15 @@ def disturb(run: Path, config: Path, rule: str, how: str, delay: float) -> Try:
 
     First the workflow completes what an earlier try left, so that only this job is disturbed.
     """
-    workflow = [sys.executable, "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile"), "--until", rule]
-    end = ["--profile", str(ROOT / "workflow/profiles/local"), "--configfile", str(config)]
-    subprocess.run([*workflow, *end], cwd=ROOT, check=False, capture_output=True)
+    workflow = [*workflow_command(ROOT, config), "--until", rule]
+    subprocess.run(workflow, check=False, capture_output=True)
     before = digests(run)
     for log in logs_of(run, rule):
         log.unlink()
     start = time.monotonic()
     process = subprocess.Popen(
-        [*workflow, "--forcerun", rule, *end],
+        [*workflow, "--forcerun", rule],
         start_new_session=True,
-        cwd=ROOT,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         preexec_fn=_limit_files if how == "failure" else None,
@@ -140,8 +138,8 @@ def tries(run: Path, config: Path, count: int, seed: int) -> Iterator[Try]:
         yield disturb(run, config, RULES[number % len(RULES)], how, draw.uniform(0.0, 3.0))
 
 
-def main() -> None:
-    """Disturb a copy of the run, print each try, and let the workflow finish the run again."""
+def main() -> int:
+    """Disturb a copy of the run, and let the workflow finish the run again. Return 1 if a result was lost."""
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--run", type=Path, required=True, help="folder of a finished run")
     arguments.add_argument("--config", type=Path, required=True, help="configuration of the run")
@@ -152,18 +150,32 @@ def main() -> None:
         run, config = Path(folder) / given.run.name, Path(folder) / "run.yaml"
         shutil.copytree(given.run, run, symlinks=True)
         config.write_text(yaml.safe_dump(yaml.safe_load(given.config.read_text()) | {"root": folder}))
-        bad = 0
-        for number, each in enumerate(tries(run, config, given.tries, given.seed), start=1):
-            bad += bool(each.lost)
+        found = []
+        for each in tries(run, config, given.tries, given.seed):
+            found.append(each)
+            outcome = ", ".join(each.lost[:3]) or "ok"
             print(
-                f"{number:>4} {each.rule:<17} {each.how:<8} {each.seconds:6.1f} s  {', '.join(each.lost[:3]) or 'ok'}"
+                f"{len(found):>4} {each.rule:<17} {each.how:<8} {each.seconds:6.1f} s  {outcome}",
+                file=sys.stderr,
+                flush=True,
             )
-        command = [sys.executable, "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile")]
-        command += ["--profile", str(ROOT / "workflow/profiles/local"), "--configfile", str(config)]
-        done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True)
-        print(f"{given.tries} tries, {bad} with a lost result; the workflow then ended with code {done.returncode}")
-    raise SystemExit(bool(bad or done.returncode))
+        done = subprocess.run(workflow_command(ROOT, config), check=False, capture_output=True)
+    lost = [asdict(each) for each in found if each.lost]
+    counts = {
+        f"{rule}, {how}": sum((each.rule, each.how) == (rule, how) for each in found)
+        for rule in RULES
+        for how in ("failure", "kill")
+    }
+    result = {
+        "seed": given.seed,
+        "tries": len(found),
+        "tries_by_rule": counts,
+        "lost": lost,
+        "exit_code_of_the_next_workflow": done.returncode,
+        "machine": machine(),
+    }
+    return report("last_good_result", result, passed=not lost and done.returncode == 0)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
