@@ -24,7 +24,7 @@ from bloomery.contracts.paths import RunPaths
 from monitoring.verify_run import verify_run
 
 TEXT = (".json", ".jsonl", ".md", ".html")
-"""Suffixes of texts. A changed digit leaves such a file readable."""
+"""Suffixes of text files. Only a digit of such a file is changed, so that the file can still be parsed."""
 KINDS = {
     "published list of files": "published/publish.json",
     "published model": "published/*/model*.safetensors",
@@ -81,7 +81,7 @@ class Edit:
     file: Path
     position: int
     found: bool
-    """Whether the verification failed."""
+    """Whether `bloomery verify` found the change."""
 
 
 def files_of(run: Path, pattern: str) -> list[Path]:
@@ -92,7 +92,7 @@ def files_of(run: Path, pattern: str) -> list[Path]:
 
 
 def hostile_edits(run: Path, draws: int, seed: int) -> Iterator[Edit]:
-    """Change one byte `draws` times in each kind of file. The run is as before when the iteration ends."""
+    """Change one byte `draws` times in each kind of file. Each byte is restored before the next change."""
     draw = random.Random(seed)
     for kind, pattern in KINDS.items():
         for _ in range(draws):

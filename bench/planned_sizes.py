@@ -3,9 +3,9 @@
     python bench/planned_sizes.py > bench/results/planned_sizes.json       # takes about 10 minutes
 
 Each shape is a run of the workflow, from generated texts to the end of the training, over gloo on this machine. The
-plan is computed from the run's configuration before anything is read from the run, except three numbers that no plan
-can know: the tokens, documents and languages of the clean corpus (`plan.corpus_*`), which index.json states. Exit code
-1 if a figure deviates by more than 5 %.
+plan is computed from the run's configuration and from three numbers that no plan can know: the tokens, documents and
+languages of the clean corpus (`plan.corpus_*`). These numbers are read from the run's index.json. The exit code is 1 if
+a figure deviates by more than 5 %.
 """
 
 from __future__ import annotations

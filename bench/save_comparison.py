@@ -3,8 +3,8 @@
     python bench/save_comparison.py            # 2 processes (TP 2), about 1 minute; prints JSON
 
 Before each save, the training fingerprints all weights and all fp32 state and compares the fingerprints of all ranks.
-Both are timed in alternation on a network of about 30 M parameters. The save hashes, writes and syncs its files. The
-comparison must take less than 25 % of the time of the save.
+Comparison and save are timed in alternation, on a network of about 30 M parameters. The save hashes, writes and syncs
+its files. The comparison must take less than 25 % of the time of the save.
 """
 
 from __future__ import annotations

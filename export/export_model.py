@@ -1,6 +1,6 @@
 """Export a checkpoint as a transformers model and verify the model.
 
-The model is written to a temporary folder, which replaces the previous model only after its logits are verified.
+The model is written to a temporary folder, which replaces the previous model only after the logits are verified.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def export_result(
 
 
 def exported(parity: Parity, target: Path) -> str:
-    """Return a line for people about an export."""
+    """Return the message that reports a successful export."""
     return (
         f"exported {parity.checkpoint} to {target}: {parity.parameters:,} parameters, "
         f"logits differ from those of the training by at most {parity.max_difference:.2g} of the largest logit"

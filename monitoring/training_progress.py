@@ -55,9 +55,9 @@ class TrainingProgress:
     validation_loss: float | None
     """Mean loss over the sets in the newest validation; None if it is not among the last records or not finite."""
     validation_sets: int
-    """Number of sets in that validation; 0 if it is not among the last records."""
+    """Number of sets in the newest validation; 0 if this validation is not among the last records."""
     validation_iteration: int
-    """Iteration after which that validation was made; 0 if it is not among the last records."""
+    """Iteration after which the newest validation ran; 0 if this validation is not among the last records."""
     skipped_samples: int
     """Number of samples that were consumed but not trained on."""
     skipped_updates: int

@@ -14,7 +14,7 @@ app = typer.Typer(help="Verify a run from its published model back to its source
 def verify(
     run: Annotated[Path, typer.Argument(help="Folder of the run, such as runs/sample.")],
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print the verified links as one JSON document on stdout.")
+        bool, typer.Option("--json", help="Print the result of each check as one JSON document on stdout.")
     ] = False,
 ) -> None:
     """Read every file of a run's chain and compare it with its recorded digest. Name the first file that differs.

@@ -15,19 +15,20 @@ from bloomery.base.progress import track
 AGAIN = "restore this file from a copy, or delete it and run the workflow again"
 """How a user gets an undamaged file."""
 _THREADS = min(16, max(4, os.cpu_count() or 4))
-"""Files that are read at the same time. Hashing releases Python's lock."""
+"""Number of files that are read at the same time. Hashing releases Python's lock."""
 
 
 @dataclass(frozen=True)
 class Count:
-    """How many files a check found."""
+    """Result of a check: how many files it read, and how many do not exist."""
 
     files: int = 0
     """Number of files that were read."""
     not_present: int = 0
-    """Number of files that do not exist, so that they were not verified. They are not needed to prove a model."""
+    """Number of files that do not exist and were not verified. Only files that no model's proof needs count here;
+    otherwise a missing file is an error."""
     note: str = ""
-    """What a reader must know about the check."""
+    """Remark on the check for the user. Empty if there is none."""
 
     def __add__(self, other: Count) -> Count:
         note = "; ".join(filter(None, (self.note, other.note)))
@@ -53,7 +54,7 @@ def run_checks(title: str, checks: Iterable[Callable[[], object]]) -> int:
 
 
 def differs(path: Path, expected: str) -> CheckFailedError:
-    """Return the error of a file that changed."""
+    """Return the error for a file that changed."""
     return CheckFailedError("the file changed after it was written", where=str(path), expected=f"{expected}; {AGAIN}")
 
 

@@ -45,7 +45,7 @@ class Link:
     """Number of files that do not exist, so that they were not verified. Tables, old checkpoints and sources may be
     deleted when a run no longer needs them."""
     note: str = ""
-    """What a reader must know about the check, such as the folder to which relative paths refer."""
+    """Remark on the check for the user, such as the folder to which relative paths refer. Empty if there is none."""
 
 
 def chain(paths: RunPaths) -> list[tuple[str, Callable[[], Count]]]:
@@ -89,11 +89,11 @@ def verify_run(paths: RunPaths) -> list[Link]:
             raise known_error(error) or InputError(
                 f"{name}: a file cannot be read ({error.strerror})",
                 where=str(error.filename or paths.run),
-                expected="a file that this user may read",
+                expected="a file that this user may read; check its permissions and its file system",
             ) from error
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise InputError(
-                f"{name}: a file has another form than the files that this version of Bloomery writes",
+                f"{name}: a file does not have the form that this version of Bloomery writes",
                 where=str(paths.run),
                 expected="files that this version wrote; run the workflow again",
             ) from error
@@ -164,7 +164,9 @@ def _exported(paths: RunPaths) -> Count:
         parity = read_parity(folder)
         if not parity.passed:
             raise CheckFailedError(
-                "parity does not hold", where=str(folder / PARITY_NAME), expected="a model that passed its check"
+                "parity does not hold: the logits of the exported model differ by more than the tolerance",
+                where=str(folder / PARITY_NAME),
+                expected="a model that passed the check of its logits; export the model again",
             )
         listed = {} if result is None else result.files
         for name, entry in parity.files.items():

@@ -116,7 +116,9 @@ def verify_sources(paths: RunPaths) -> Count:
         digests = list(lineage.inputs_of(manifest).values())
         if files and len(files) != len(digests):
             raise InputError(
-                f"the shard was read from {len(digests)} files", where=str(section), expected=f"{len(files)} files"
+                f"this section lists {len(files)} files, but its shard was read from {len(digests)} files",
+                where=str(section),
+                expected="the files that the shard was read from; run the workflow again",
             )
         for name, digest in zip(files, digests, strict=False):
             is_relative |= not Path(name).is_absolute()

@@ -26,7 +26,7 @@ def main() -> None:
     options = parser.parse_args()
     # The job's shell created the folders for temporary files on its own node only.
     if folder := os.environ.get("TMPDIR"):
-        if os.environ.get("TRITON_CACHE_DIR") == f"{folder}/triton":  # the folder below `scratch` of the site
+        if os.environ.get("TRITON_CACHE_DIR") == f"{folder}/triton":  # TMPDIR is below the site's `scratch`
             try:
                 make_private_folder(Path(folder))
             except BloomeryError as error:

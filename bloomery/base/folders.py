@@ -31,7 +31,7 @@ def only_writer(lock: Path, what: Path) -> Iterator[None]:
         except BlockingIOError as error:
             os.close(descriptor)
             raise TryAgainError(
-                "another process is writing this",
+                "another process is writing this path",
                 where=str(what),
                 expected="one writer at a time; wait until the other process ends, then run the command again",
             ) from error

@@ -68,6 +68,6 @@ def link_files(linked: Mapping[str, Path], folder: Path) -> None:
         fsync_folder(parent)
     if symbolic:
         say(
-            f"{folder}: the file system allows no hard links to {symbolic} files, so symbolic links lead to them; they "
-            "break if these files are deleted"
+            f"{folder}: the file system allows no hard links; files with a symbolic link instead: {symbolic}; these "
+            "links break if the files are deleted"
         )

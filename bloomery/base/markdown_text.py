@@ -14,14 +14,15 @@ _SPECIAL = re.compile(r"[\\`*\[\]|~]|(?<![^\W_])_|_(?![^\W_])")
 def markdown_text(text: str) -> str:
     """Return `text` as one line that a Markdown page, or a cell of its tables, shows literally.
 
-    Line breaks become spaces. HTML and Markdown's own characters are escaped, and control characters are written out.
+    Line breaks become spaces. HTML and Markdown's own characters are escaped. Control characters become text such as
+    `\\x1b`.
     """
     line = " ".join(visible_text(text).split())
     return _SPECIAL.sub(lambda match: f"\\{match.group()}", html.escape(line, quote=False))
 
 
 def markdown_code(text: str) -> str:
-    """Return `text` as one line in Markdown's form of code, which shows it literally, also in a cell of a table."""
+    """Return `text` as one line of inline code, which Markdown shows literally, also in a cell of a table."""
     line = " ".join(visible_text(text).split()).replace("|", "\\|")
     longest = max((len(run) for run in re.findall("`+", line)), default=0)
     fence, space = "`" * (longest + 1), " " if "`" in line else ""

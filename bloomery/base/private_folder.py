@@ -12,7 +12,7 @@ from bloomery.base.errors import ResourceError
 
 
 def make_private_folder(path: Path) -> None:
-    """Create `path` with mode 700, or check that the existing folder belongs to this user alone.
+    """Create `path` with mode 700. If it exists, check that this user owns it and that no other user may write to it.
 
     Another user may have made a folder or a link of this name, to read the files in it or to replace compiled code.
 

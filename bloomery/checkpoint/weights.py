@@ -64,13 +64,13 @@ class Checkpoint:
         """Return the text value of `training.<key>` in the configuration of the checkpoint's training.
 
         Raises:
-            InputError: the manifest has no valid text for this key.
+            InputError: the manifest has no valid value of this key.
         """
         training = self.manifest.config.get("training")
         value = training.get(key) if isinstance(training, dict) else None
         if not isinstance(value, str) or (key == "precision" and value not in PRECISION_DTYPES):
             raise InputError(
-                f"the configuration in the checkpoint's manifest.json has no valid text for training.{key}",
+                f"the configuration in the checkpoint's manifest.json has no valid value of training.{key}",
                 where=str(self.folder),
                 expected=f"a manifest.json that the training wrote; {OTHER_CHECKPOINT}",
             )

@@ -93,9 +93,9 @@ class Site(Section):
     """Options of `apptainer exec`, such as `--nv` or `--bind=/scratch`."""
     scratch: Word | None = None
     """Fast folder for temporary files: TMPDIR and the compiler caches of the jobs. Each job uses the folder
-    `bloomery-$USER` in it, which only this user may access; a job ends if another user owns this folder or may write to
-    it. `${NAME}` is replaced by the value of that environment variable. Default (null): each node's own temporary
-    folder."""
+    `bloomery-$USER` in it, and creates it for this user alone. A job fails if another user owns `bloomery-$USER` or may
+    write to it. `${NAME}` is replaced by the value of that environment variable. Default (null): each node's own
+    temporary folder."""
 
     def job_resources(self, place: JobTarget) -> dict[str, str]:
         """Return the resources of Snakemake's SLURM executor that submit a job to `place`."""

@@ -43,7 +43,7 @@ def hold_index(paths: RunPaths) -> Path:
     raise TryAgainError(
         "the index was replaced repeatedly while it was opened",
         where=str(paths.index_manifest),
-        expected="an index that is not built at this moment; run the command again",
+        expected="no build of the index at the same time; wait until the build ends, and run the command again",
     )
 
 

@@ -1,7 +1,7 @@
 """Compute the bytes of the token index from an estimate of its text: token files, sidecars, arrays and index.json.
 
-The amount of text is not known before the corpus is clean and encoded. `planned_text` returns the plan's estimate, and
-states what the configuration says and what is assumed. Everything else follows from the formats of the files.
+The amount of text is not known before the corpus is clean and encoded. `planned_text` estimates it from the
+configuration, and lists its assumptions. All other sizes follow from the formats of the files.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ _UDHR_LANGUAGES = 41
 """Languages of a source `udhr` that does not name its languages."""
 
 _IDX_FILE = 34 + 8
-"""Bytes of an .idx besides its documents: the header and the end of the last document."""
+"""Bytes of an .idx without its documents: the header and the last document bound."""
 _IDX_DOCUMENT = 4 + 8 + 8
-"""Bytes of a document in an .idx: its length, its offset and its bound."""
+"""Bytes of a document in an .idx: its length, its byte offset and its document bound."""
 _SIDECAR_FILE = 2_060
 """Bytes of a sidecar without its rows: Parquet's metadata of eight columns. Measured with one row."""
 _SIDECAR_DOCUMENT = 36.5
@@ -154,7 +154,7 @@ def _at_least(least: int, tries: int, share: float) -> float:
 
 
 def index_size(config: RunConfig, text: PlannedText, validation_sets: Sequence[str]) -> IndexSize:
-    """Return the size of the index of `text`, with the datasets of equal size."""
+    """Return the size of the index of `text`. All datasets are assumed to have the same size."""
     length, languages = config.model.sequence_length, len(text.languages)
     samples = trajectory(config.model, config.training).end.consumed_samples
     item = token_bytes(config.tokenizer.vocabulary_size)
@@ -234,7 +234,7 @@ def _samples_in_arrays(quota: float, tokens: float, length: int) -> float:
 def _manifest(
     text: PlannedText, validation_sets: Sequence[str], files: int, samples: int, length: int
 ) -> IndexManifest:
-    """Return an index.json with the names and the numbers of digits of the real one."""
+    """Return an index.json that is about as long as the real one: it has equal names, and numbers of similar length."""
 
     def array(path: str, *shape: int) -> ArrayEntry:
         return ArrayEntry(path=f"arrays/{_DIGEST}/{path}.npy", dtype="uint32", shape=list(shape), digest=_DIGEST)

@@ -1,7 +1,7 @@
-"""Refuse JSON files of transformers that name Python code to run, which comes with a model or from a Hub.
+"""Refuse JSON files of transformers that name Python code to run. Such code comes with a model or from a Hub.
 
 With `trust_remote_code=True`, transformers imports and runs the code that the key `auto_map` names. Bloomery's models
-need no such code, so it neither runs nor publishes a file that names any.
+need no such code, so Bloomery does not run it, and does not publish a file that names it.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ CORPUS, TOKENIZER, INDEX, TRAINING = "corpus", "tokenizer", "index", "training"
 
 _LENGTH = ("training.train_samples", "training.train_tokens")
 _DAMAGED = (BloomeryError, OSError, AttributeError, KeyError, TypeError, ValueError)
-"""Errors of a file that is missing, or whose content has another form than that of a run's file."""
+"""Errors of a file that is missing, or whose content does not have the form of a run's file."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ class _Search:
                 if error.where is not None and Path(error.where).exists():
                     self._errors.append(error)
         elif not isinstance(error, FileNotFoundError):
-            what = f"a file of the run has another form than this version of Bloomery writes ({error})"
+            what = f"a file of the run does not have the form that this version of Bloomery writes ({error})"
             expected = "files that this version wrote; run the workflow again"
             self._errors.append(InputError(what, where=str(self._paths.run), expected=expected))
 

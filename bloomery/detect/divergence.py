@@ -16,17 +16,19 @@ and the training diverges if the rise is larger than both of these:
 A loss that falls does not count: the median of the newest block must be at least as high as that of the block before
 it, and the second half of the newest block may be lower than its first half by at most 3 standard errors.
 
-The noise is the larger one of two estimates. The fast part is measured from differences of successive losses, as for
-independent values: 1.4826 median(|difference|) / sqrt(2) is the standard deviation of a loss, and 1.2533 / sqrt(48)
-times this value is the standard error of a median of 48 values (Kenney and Keeping, Mathematics of Statistics, 1962).
-The slow part, from noise that is correlated over many iterations, is measured from the second differences of levels 3
-blocks apart, which have no iteration in common. Second differences do not contain the decline of the loss.
+The noise is the larger of two estimates. The first estimate, of fast noise, assumes that the noise of successive losses
+is independent. From their differences, 1.4826 median(|difference|) / sqrt(2) is the standard deviation of a loss, and
+1.2533 / sqrt(48) times this value is the standard error of a median of 48 values (Kenney and Keeping, Mathematics of
+Statistics, 1962). The second estimate, of slow noise, measures noise that is correlated over many iterations. It uses
+the second differences of levels 3 blocks apart, which have no iteration in common. Second differences do not contain
+the decline of the loss.
 
 Reasons for this choice:
 
-- Medians ignore a spike that recovers within 24 iterations. While a longer spike recovers, its loss falls.
+- Medians ignore a spike that recovers within 24 iterations. While a longer spike recovers, the loss falls, and a
+  falling loss does not count.
 - A larger batch changes the noise of the loss and not its level, so the window reaches across a batch ramp-up. Each
-  level has its own noise.
+  level has its own estimate of the noise.
 - A longer sequence changes the level. A level counts only if its sequences had at least 4/5 of the length now, so
   the small steps of a curriculum keep the window, and large steps empty it. Another mixture of the data (`stage`) also
   empties it.
@@ -53,7 +55,7 @@ _LEVEL_BLOCKS = 3
 _LEAST_LEVELS = 12
 """Number of earlier levels from which a rise is judged: iteration 272 of a training is the first that is judged."""
 _QUIET_BLOCKS = 16
-"""Number of blocks. A divergence is a new one if the last block that was high is more than this many blocks old."""
+"""Number of blocks. A divergence is new, and is reported, if none of this many blocks before it was high."""
 _LEAST_LENGTH = 0.8
 """Smallest ratio of the sequence length of an earlier level to the length now at which the levels are compared."""
 _MAD_TO_DEVIATION = 1.4826
@@ -75,12 +77,14 @@ class Divergence:
     best_iteration: int
     """Last iteration of the lowest level."""
     begin: int
-    """Last iteration that was surely healthy: 24 iterations, half a level, before the last level that was at most a
-    quarter of the rise above the lowest level."""
+    """Last iteration that was surely healthy. It is 24 iterations (half a level) before the end of the last low level.
+
+    A level is low if it exceeds the lowest level by at most a quarter of the rise.
+    """
     deviations: float
-    """Rise of the logarithm in units of its noise."""
+    """Rise of log(loss), divided by the noise."""
     grad_norm_ratio: float | None
-    """Level of the gradient norm now / at the lowest level of the loss. None if a norm is not known."""
+    """Level of the gradient norm now, divided by that at the lowest level of the loss. None if one is not known."""
 
     @property
     def rise(self) -> float:
@@ -153,7 +157,7 @@ class DivergenceDetector:
 
     @staticmethod
     def records_needed(window: int) -> int:
-        """Return the number of past iterations that decide the verdicts on all later ones."""
+        """Return the number of past iterations that a new detector must see before it judges like an older detector."""
         return max(window, BLOCK * (_LEAST_LEVELS + _LEVEL_BLOCKS)) + BLOCK * (_LEVEL_BLOCKS + _QUIET_BLOCKS + 1)
 
     def seen(
@@ -163,7 +167,7 @@ class DivergenceDetector:
 
         Args:
             iteration: number of the iteration, from 1. Iterations follow each other. After a gap or a step back, the
-                detector begins again.
+                detector forgets all earlier iterations.
             loss: mean loss. Values that are None, not finite or not positive are ignored.
             grad_norm: gradient norm, which is only reported and does not decide.
             length: sequence length in tokens. 0 if it is constant.

@@ -124,10 +124,10 @@ def write_sections(config: RunConfig, parts: list[Part]) -> list[Path]:
 
 
 def _keep_finished_training(paths: RunPaths) -> None:
-    """Make the training's section older than a finished training whose model the changed keys do not affect.
+    """Set back the time of the training's section, if the changed keys do not affect the model of a finished training.
 
-    Snakemake runs a stage again if its section is newer than its output. Here, it would train nothing, but it would
-    export the model again.
+    Snakemake runs a stage again if its section is newer than its output. With a newer section, the workflow would train
+    nothing, but it would export the model again.
     """
     train = paths.config / "train.json"
     try:

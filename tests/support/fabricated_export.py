@@ -108,7 +108,7 @@ def random_bloom(model: ModelConfig, rows: int, dtype: torch.dtype) -> Any:
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for name, parameter in whole.named_parameters():
-            # Biases and norms are random too. Their usual initial values 0 and 1 would hide exchanged or added tensors.
+            # Biases and norms are random too. The usual values 0 and 1 would hide tensors that are swapped or summed.
             center = 1.0 if "norm" in name and name.endswith("weight") else 0.0
             value = center + 0.2 * torch.randn(parameter.shape, generator=generator)
             parameter.copy_(value.to(dtype))

@@ -19,7 +19,7 @@ RAW = {
     "@half@": '"\\ud800"',
     "@nul@": '"a\\u0000b"',
 }
-"""Marker of a value -> its text, which `json.dumps` cannot write."""
+"""Marker -> the text that replaces the marker in a JSON file. `json.dumps` cannot write some of these texts."""
 HOSTILE: tuple[Any, ...] = (
     *RAW,
     None,
@@ -141,7 +141,7 @@ def _change_lines(data: bytes, rng: random.Random) -> bytes:
 
 
 def _change_json(data: bytes, rng: random.Random) -> bytes:
-    """Change one value or key of a JSON file, of a line of JSON Lines, or of the header of a safetensors file."""
+    """Change one to five values or keys of a JSON file, a line of JSON Lines, or the header of a safetensors file."""
     for decode in (_whole, _line, _safetensors):
         try:
             value, encode = decode(data, rng)

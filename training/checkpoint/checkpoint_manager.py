@@ -152,7 +152,7 @@ class CheckpointManager:
             try:
                 compare_replicas(manifest.iteration)
             except DriftError as error:
-                # The nodes of this error are those that loaded the checkpoint, and not those that saved it.
+                # Leave out the nodes of `error`. They loaded the checkpoint, but other nodes may have saved it.
                 raise DriftError(error.what, where=str(folder), expected=how_to_repair(folder)) from error
 
         for check in (load, compare_copies, compare_logits):

@@ -86,8 +86,8 @@ def newest_good(
         raise CheckFailedError(
             f"every checkpoint is damaged ({', '.join(damaged)}); the newest one, {name}: {problem}",
             where=str(folder),
-            expected=f"{how_to_repair}an undamaged copy of one of them; or move the folder away to train from the "
-            "beginning",
+            expected=f"{how_to_repair}one undamaged checkpoint, restored from a backup; or move the folder away to "
+            "train from the beginning",
         )
     return Found(None, {})
 

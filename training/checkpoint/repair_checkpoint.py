@@ -1,4 +1,4 @@
-"""Repair a checkpoint whose copies differ: `bloomery checkpoint repair`.
+"""Repair a checkpoint in which copies of the same state differ: `bloomery checkpoint repair`.
 
 The repaired checkpoint is made in a folder of its own, whose unchanged files are hard links. Then the old checkpoint
 moves to train/before-repair, and the repaired one takes its name. The next start of the training completes a repair
@@ -102,7 +102,7 @@ def _chosen(paths: RunPaths, name: str | None) -> Path:
         raise InputError(
             "this run has no checkpoints" if name is None else f"no checkpoint {name}",
             where=str(paths.checkpoints),
-            expected=f"--checkpoint with one of: {', '.join(folders) or '(this run has no checkpoints)'}",
+            expected=f"--checkpoint with the name of a checkpoint: {', '.join(folders) or 'this run has none yet'}",
         )
     return folders[wanted]
 
@@ -123,7 +123,8 @@ def _link(folder: Path, work: Path) -> CheckpointManifest:
 def _repair_random_states(work: Path, manifest: CheckpointManifest, changed: list[str]) -> dict[str, None]:
     """Replace the random number states of every rank that differ from those of rank 0.
 
-    Add the names of the replaced files to `changed`. Return the name of each replaced state, without a difference.
+    Add the names of the replaced files to `changed`. Return the name of each replaced state, with None in place of
+    a difference.
     """
     first = random_file(0)
     if first not in manifest.files:

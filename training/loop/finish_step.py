@@ -206,7 +206,7 @@ def guard_replay(run: TrainingState, planned: PlannedStep) -> None:
             expected="equal bits; test the devices of these nodes, exclude a faulty node, move away the checkpoints "
             "that were saved after the last replay without a difference (replays are "
             "training.guards.replay_every_iterations iterations apart), and run the same command again; or set "
-            "training.guards.replay_action to log, to continue with this record",
+            "training.guards.replay_action to log, to record such differences without stopping",
         )
 
 

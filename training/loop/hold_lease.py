@@ -45,7 +45,7 @@ def lease(folder: Path, *, wait: bool = True) -> Iterator[None]:
                 raise TryAgainError(
                     f"{_holder(handle) or 'another process'} is training this run",
                     where=str(folder),
-                    expected="no training of this run; stop it, and run the command again when it has ended",
+                    expected="no other training of this run; wait until it ends or stop it, and run the command again",
                 )
             if not said or time.monotonic() - said > _SAY_EVERY_SECONDS:
                 said = time.monotonic()

@@ -1,7 +1,7 @@
-"""Put repaired checkpoints in their place (`training.checkpoint.repair_checkpoint`).
+"""Replace checkpoints by their repaired versions (`training.checkpoint.repair_checkpoint`).
 
-A repaired checkpoint is complete before this begins. So a repair that was interrupted here is completed by the next
-start of the training or by the next repair.
+A repaired checkpoint is complete before this module moves it. So the next start of the training, or the next repair,
+can complete a repair that was interrupted during the moves.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Roll back to a named checkpoint, and skip no samples.
 
-The record train/rolled-back/<n>/roll-back.json is written first, and newer checkpoints move beside it second. So an
-interrupted roll-back can be completed at the next start.
+The record train/rolled-back/<n>/roll-back.json is written first. Then the newer checkpoints move to the folder of this
+record. Therefore, the next start can complete an interrupted roll-back.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ class RollBackRecord(BaseModel):
     """Checkpoint to which the training returned."""
     reason: str
     moved: list[SafeName]
-    """Checkpoints that moved to the folder of this file."""
+    """Names of the checkpoints that the roll-back moves to the folder of this file."""
     completed: bool = False
-    """Whether all of them have moved."""
+    """Whether all these checkpoints have moved."""
 
 
 def roll_back_to_checkpoint(paths: RunPaths, name: str, reason: str) -> list[str]:
     """Move all checkpoints that are newer than `name` away, and return their names.
 
-    The training then resumes from `name` and trains on the same samples again. Only one process may call this function,
-    while no process trains or saves, after `training.resume.roll_back.complete_roll_backs`.
+    The training then resumes from `name` and trains on the same samples again. Call this function from one process
+    only, after `training.resume.roll_back.complete_roll_backs`, and while no process trains or saves.
 
     Raises:
         InputError: the checkpoint `name` does not exist or is damaged.
@@ -48,12 +48,12 @@ def roll_back_to_checkpoint(paths: RunPaths, name: str, reason: str) -> list[str
         raise InputError(
             f"no checkpoint {name}",
             where=str(paths.checkpoints),
-            expected=f"--to-checkpoint with one of: {', '.join(names) or '(this run has no checkpoints)'}",
+            expected=f"--to-checkpoint with the name of a checkpoint: {', '.join(names) or 'this run has none yet'}",
         )
     read_checkpoint(paths.checkpoints / name)
     newer = [each for each in names if each > name]
     if newer:
-        # Roll-backs that skip samples use the numbers that no record has, so choose a number above all of theirs.
+        # Roll-backs that skip samples take the lowest numbers without a record. The new number must be above these.
         with_skips = sum(skip.roll_back for skip in read_skips(paths).skips)
         number = 1 + max([with_skips + len(records(paths)), *_numbers(paths)])
         _write(paths, number, RollBackRecord(checkpoint=name, reason=reason, moved=newer))
@@ -64,7 +64,8 @@ def roll_back_to_checkpoint(paths: RunPaths, name: str, reason: str) -> list[str
 def complete_roll_backs_to_checkpoint(paths: RunPaths) -> None:
     """Complete every roll-back to a named checkpoint that was interrupted.
 
-    A completed one is not looked at again, because the training saves new checkpoints with the names of the moved ones.
+    Completed roll-backs are left unchanged, because the training saves new checkpoints with the names of the moved
+    ones.
 
     Raises:
         InputError: a record is damaged.

@@ -84,7 +84,7 @@ def test_a_roll_back_to_the_newest_checkpoint_moves_nothing(paths: RunPaths) -> 
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--to-checkpoint", "step00000003"], "no checkpoint step00000003.*one of: step00000006, step00000004"),
+        (["--to-checkpoint", "step00000003"], "no checkpoint step00000003.*checkpoint: step00000006, step00000004"),
         ([], "either --from-sample and --to-sample"),
         (["--from-sample", "3"], "either --from-sample and --to-sample"),
         (["--from-sample", "3", "--to-sample", "9", "--to-checkpoint", "step00000002"], "or --to-checkpoint alone"),
