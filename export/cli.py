@@ -24,14 +24,16 @@ def model(
     run: Annotated[Path, typer.Option(help="Folder of the run, such as runs/<name>.")],
     output: Annotated[
         Path | None,
-        typer.Option(help="Folder to write the model to. It is created or replaced when the model is verified."),
+        typer.Option(
+            help="Folder to write the model to. The folder is created or replaced only after the model was verified."
+        ),
     ] = None,
     result: Annotated[
         Path | None,
         typer.Option(
-            help="Record of the run's model to write (runs/<name>/results/export/<model>.json), instead of --output. "
-            "The model is then in runs/<name>/export/<model>. The previous model is replaced when the new one is "
-            "verified."
+            help="Record of the run's model to write (runs/<name>/results/export/<model>.json). Give either --result "
+            "or --output. With --result, the model is in runs/<name>/export/<model>. The previous model is replaced "
+            "only after the new model was verified."
         ),
     ] = None,
     checkpoint: Annotated[

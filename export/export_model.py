@@ -78,9 +78,10 @@ def export_result(
     checkpoint_name: str | None = None,
     max_shard_bytes: int = MAX_SHARD_BYTES,
 ) -> Parity:
-    """Export a checkpoint as the result of a run at `place`. The previous result stays if the logits differ.
+    """Export a checkpoint as the result of a run at `place`.
 
-    Arguments and errors are those of `export_model`.
+    If the logits differ, the previous result stays, and the folder of the new model is renamed to `failed` in
+    `place.folder`. The other arguments and the errors are those of `export_model`.
     """
     with new_result(place) as new:
         folder = new.folder / stage.model_name

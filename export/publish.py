@@ -28,7 +28,7 @@ REPORT_NAME = "publish.json"
 
 
 def publish_run(stage: PublishStage, paths: RunPaths, place: Place) -> dict[str, Any]:
-    """Publish a run's verified model, then write the result `place` with the report; return the report.
+    """Publish a run's verified model, then write the result at `place`. Return the report, which the result contains.
 
     Raises:
         InputError: the exported model or its parity.json is missing, a file that records what the model was made from

@@ -23,7 +23,8 @@ def run(
         Path,
         typer.Option(
             help="Record of the publication to write (runs/<name>/results/publish/<model>.json). The list of published "
-            "files is then in runs/<name>/published/publish.json and, without a Hub, a copy of the model beside it."
+            "files is then in runs/<name>/published/publish.json. Without a Hub, a copy of the model is beside this "
+            "list."
         ),
     ],
 ) -> None:

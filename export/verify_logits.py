@@ -63,7 +63,7 @@ def compare(folder: Path, checkpoint: Checkpoint) -> Comparison:
             "training computes the logits when it starts",
         )
     reference = verify_file(checkpoint.folder, checkpoint.manifest, REFERENCE_NAME)
-    # `trust_remote_code=False` also prevents transformers from asking on the terminal.
+    # With `trust_remote_code=False`, transformers also does not ask on the terminal whether to run such code.
     options = {"local_files_only": True, "trust_remote_code": False}
     with _loading(folder):
         tokenizer = AutoTokenizer.from_pretrained(folder, **options)

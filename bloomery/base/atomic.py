@@ -177,7 +177,9 @@ def write_if_changed(target: Path, text: str) -> bool:
 
 
 def read_json(path: Path, *, any_integer: bool = False) -> Any:
-    """Read a JSON file. Values that `bloomery.base.json_text` refuses, such as NaN or a repeated key, are damage.
+    """Read a JSON file.
+
+    A value that `bloomery.base.json_text` refuses, such as NaN or a repeated key, counts as damage.
 
     `any_integer` accepts integers beyond 2^63, which other programs write into their own files.
 

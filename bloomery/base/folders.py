@@ -18,7 +18,8 @@ from bloomery.base.errors import TryAgainError
 def only_writer(lock: Path, what: Path) -> Iterator[None]:
     """Hold the lock file `lock` as the only process that writes `what`.
 
-    The kernel releases the lock when its holder ends, even after `kill -9`. The file is removed at the end.
+    The kernel releases the lock when its holder ends, even after `kill -9`. The lock file is removed when the `with`
+    block ends.
 
     Raises:
         TryAgainError: another process holds the lock.
@@ -48,9 +49,9 @@ def only_writer(lock: Path, what: Path) -> Iterator[None]:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make every file in `folder` as readable as the user's umask allows, and fsync all files and folders.
+    """Give every file in `folder` the permissions that the umask gives to a new file, and fsync all files and folders.
 
-    Some libraries create files that only their owner may read.
+    The permissions are set because some libraries create files that only their owner may read.
     """
     mask = os.umask(0)
     os.umask(mask)
@@ -67,7 +68,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def replace_folder(source: Path, target: Path) -> None:
-    """Fsync the files of `source`, rename `source` to `target`, and remove what was at `target` before.
+    """Sync `source` (`sync_folder`), rename `source` to `target`, and remove what was at `target` before.
 
     POSIX renames a folder only over an empty one, so an existing target is first moved aside. After a crash
     between the two renames, no folder is at `target`. `target` never contains a mixture of old and new files.

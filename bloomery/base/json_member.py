@@ -15,7 +15,7 @@ def read_member(path: Path, *keys: str, kind: type[T]) -> T:
     """Return the value at the path `keys` of a JSON file. Without keys, return the whole content.
 
     Raises:
-        InputError: the file is missing or damaged, or has no value of the type `kind` there.
+        InputError: the file is missing or damaged, or has no value of the type `kind` at this path.
     """
     value = read_json(path)
     for key in keys:

@@ -13,11 +13,12 @@ from typing import Any, NoReturn
 MAX_DEPTH = 100
 """Deepest accepted nesting of lists and objects. Deeper values could overflow Python's stack in later code."""
 GREATEST = 2**63
-"""Largest accepted absolute value of an integer. Larger integers overflow in arrays and in floating-point numbers."""
+"""Largest accepted absolute value of an integer. Larger integers do not fit in arrays, and very large ones also
+overflow floating-point numbers."""
 
 
 class JsonValueError(ValueError):
-    """A JSON text is well-formed but contains a value that is refused. The message says which."""
+    """A JSON text contains a value that this module refuses. The message states the reason."""
 
 
 def parse_json(text: str | bytes, *, any_integer: bool = False) -> Any:
@@ -81,7 +82,7 @@ def _float(digits: str) -> float:
 
 
 def _integer(digits: str) -> int:
-    # Python refuses to convert thousands of digits, because that takes very long.
+    # Check the length first, because Python cannot convert numbers of thousands of digits.
     if len(digits) > 20 or abs(int(digits)) > GREATEST:
         raise JsonValueError(f"the number {digits[:30]}{'...' * (len(digits) > 30)} is beyond 2^63")
     return int(digits)

@@ -12,13 +12,14 @@ from bloomery.base.atomic import fsync_folder
 from bloomery.base.progress import say
 
 _NO_HARD_LINK = {errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
-"""Errors of `os.link` on another file system, on one without hard links, and for a file of another user."""
+"""Errors of `os.link` if a hard link is impossible: the file is on another file system, belongs to another user or has
+too many links, or its file system has no hard links."""
 
 
 def link_atomically(link: Path, target: str | Path) -> None:
-    """Make `link` a link to `target` by a rename, so that the link always exists.
+    """Make `link` a link to `target` by a rename, so that an existing link is never missing.
 
-    A file or folder at this path is replaced, such as one that an earlier version of Bloomery wrote.
+    A file or folder at the path of the link is replaced, such as one that an earlier version of Bloomery wrote.
     """
     if link.is_symlink() and link.readlink() == Path(target):
         return
@@ -37,8 +38,8 @@ def link_atomically(link: Path, target: str | Path) -> None:
 def link_files(linked: Mapping[str, Path], folder: Path) -> None:
     """Make a hard link to each file of `linked` in `folder`, so that the folder keeps the content of these files.
 
-    A symbolic link, such as that to an adopted token file, is copied as a link to the same target. Where hard links are
-    impossible, the folder gets a symbolic link, which does not keep the content, and a message says so. A file that
+    A symbolic link, such as a link to an adopted token file, is copied as a link to the same target. Where hard links
+    are impossible, the folder gets a symbolic link, which does not keep the content, and a message says so. A file that
     `folder` already has at one of these paths is replaced.
 
     Args:

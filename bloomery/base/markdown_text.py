@@ -1,4 +1,4 @@
-"""Text of other programs and people, made safe to write into a Markdown page, such as a model card."""
+"""Escape text of other programs and people, so that a Markdown page, such as a model card, shows it literally."""
 
 from __future__ import annotations
 

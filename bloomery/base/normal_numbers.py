@@ -18,7 +18,7 @@ import numpy.typing as npt
 from bloomery.base.philox import WORDS, philox_words
 
 BLOCKS_AT_A_TIME = 1 << 13
-"""Number of blocks whose arrays fit in a core's cache: the largest take 128 KiB."""
+"""Number of blocks that are computed at once. Their arrays fit in a core's cache, because the largest takes 256 KiB."""
 
 _MANTISSA_BITS = 52
 _LEAST_MANTISSA = np.float64(np.sqrt(0.5)).view(np.int64)
@@ -87,8 +87,8 @@ def _normal_blocks(key: int, blocks: Words, deviation: float) -> npt.NDArray[np.
 
 def _pairs(radius_words: Words, angle_words: Words) -> tuple[Numbers, Numbers]:
     """Return two independent numbers for each pair of 32-bit words (Box-Muller)."""
-    # sqrt(-2 ln u) (cos, sin)(angle), with an angle of 45 degrees plus `turn` quarters of a circle, and two random
-    # signs: cos(45 + x) is (cos x - sin x) / sqrt(2), so sqrt(2) cancels.
+    # The pair is sqrt(-2 ln u) times the cosine and the sine of an angle, with two random signs. The angle is 45
+    # degrees plus `turn` quarters of a circle. cos(45 + x) is (cos x - sin x) / sqrt(2), so sqrt(2) cancels.
     radius = np.sqrt(_minus_logarithm(radius_words))
     turn = (angle_words & np.uint64((1 << 30) - 1)).astype(np.float64)
     turn += 0.5 - (1 << 29)

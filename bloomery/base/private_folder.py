@@ -28,7 +28,8 @@ def make_private_folder(path: Path) -> None:
     shared = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or shared:
         raise ResourceError(
-            "the folder for temporary files belongs to another user, or other users may write to it",
+            "the folder for temporary files belongs to another user, other users may write to it, or it is a link or a "
+            "file",
             where=str(path),
             expected="a folder of your own that only you may write to; remove this folder, so that the next job "
             "creates it, or set another folder as `scratch` in the file of the site",

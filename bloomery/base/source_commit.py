@@ -13,7 +13,7 @@ _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 def source_commit() -> str | None:
     """Return the commit that the running copy of Bloomery is a checkout of. None if it is not a git checkout.
 
-    Changes that are not committed are not visible here.
+    Uncommitted changes are not detected.
     """
     return commit_of(Path(__file__).resolve().parents[2])
 
@@ -27,7 +27,7 @@ def commit_of(folder: Path) -> str | None:
     try:
         own = folder / ".git"
         if own.is_file():
-            # In a linked worktree or a submodule, `.git` is a file that names the folder.
+            # In a linked worktree or a submodule, `.git` is a file with the path of git's folder.
             own = folder / own.read_text(encoding="utf-8").removeprefix("gitdir:").strip()
         shared = own / "commondir"
         common = own / shared.read_text(encoding="utf-8").strip() if shared.is_file() else own

@@ -1,4 +1,4 @@
-"""The error for copies of one state that should be equal and are not, in memory or in a checkpoint."""
+"""Define the error for copies of one state that differ although they must be equal, in memory or in a checkpoint."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class DriftError(CheckFailedError):
 
 
 def repair_command(checkpoint: Path | str) -> str:
-    """Return the command that repairs a checkpoint, which is in the folder train/checkpoints of its run."""
+    """Return the command that repairs a checkpoint. `checkpoint` must be a folder in train/checkpoints of a run."""
     folder = Path(checkpoint)
     run = folder.parent.parent.parent
     return f"bloomery checkpoint repair --run {shlex.quote(str(run))} --checkpoint {folder.name} --on-drift mean-fp32"
@@ -38,4 +38,4 @@ def repair_command(checkpoint: Path | str) -> str:
 
 def how_to_repair(checkpoint: Path | str) -> str:
     """Return what a user can do if copies in a checkpoint differ, for the end of an error message."""
-    return f"{OTHER_CHECKPOINT}; to make the copies in this one equal, run: {repair_command(checkpoint)}"
+    return f"{OTHER_CHECKPOINT}; to make the copies in this checkpoint equal, run: {repair_command(checkpoint)}"

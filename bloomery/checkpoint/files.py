@@ -61,8 +61,8 @@ def open_state(path: Path, classes: Sequence[Any] = _STAND_INS) -> dict[str, Any
         with torch.serialization.safe_globals([*classes]):
             state = torch.load(path, map_location="cpu", mmap=True, weights_only=True)
     except Exception as error:
-        # A damaged file makes the unpickler fail with almost any error (UnpicklingError, KeyError, AttributeError, ..).
-        # The system refuses to map an empty file (EINVAL). With other errors of the disk, the file may be intact.
+        # A damaged file makes the unpickler fail with almost any error, such as KeyError or AttributeError.
+        # The system refuses to map an empty file (EINVAL). After any other OSError, the file may be intact.
         if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno != errno.EINVAL):
             raise
         raise InputError(

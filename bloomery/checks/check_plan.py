@@ -37,7 +37,7 @@ def plan_contradictions(config: RunConfig) -> list[Contradiction]:
 
 def _small_disk(config: RunConfig, free: int) -> list[Contradiction]:
     """Find a disk that is too small for the run."""
-    # This import loads numpy. Configurations without `plan.disk` do not need it, and workflows start faster.
+    # Import this module only if `plan.disk` is set, so that other workflows start faster.
     from bloomery.contracts.disk_use import disk_use
 
     use = disk_use(config)

@@ -71,11 +71,11 @@ class PlanConfig(Section):
     corpus_tokens: Annotated[Positive | None, Field(examples=[3500000000])] = None
     """Estimated number of tokens of the corpus, from which the plan computes the size of the token index, and the
     length of a training that is stated as `training.train_epochs`. `bloomery config check --data` prints an estimate.
-    Default (null): the plan assumes that the training reads every token once. `training.train_epochs` needs this key.
-    """
+    Default (null): the plan assumes that the training reads every token once. To plan a training with
+    `training.train_epochs`, set this key."""
     corpus_documents: Annotated[Positive | None, Field(examples=[5000000])] = None
     """Estimated number of documents of the corpus, for the size of the token index. `bloomery config check --data`
-    prints an estimate. Default (null): one document for 683 tokens, as in BLOOM's corpus."""
+    prints an estimate. Default (null): one document for every 683 tokens, as in BLOOM's corpus."""
     corpus_languages: Annotated[Annotated[int, Field(gt=0, le=8000), NotBool] | None, Field(examples=[24])] = None
     """Number of languages of the corpus, for the size of the token index and of the logs, because each language has
     its own arrays and its own validation set. Default (null): the languages that `sources` and

@@ -77,9 +77,9 @@ class SegmentConfig(Section):
     """Maximum number of segments of the training. The workflow fails if the training is not finished after this many
     segments."""
     max_crashes: Count = 2
-    """Maximum number of crashes without a new checkpoint after which the training is started again. One more crash
-    stops it with an error. Each new checkpoint resets the count, so a training that progresses may crash any number of
-    times."""
+    """Maximum number of crashes without a new checkpoint. Up to this number, the training is started again after a
+    crash. One more crash stops the training with an error. Each new checkpoint resets the count, so a training that
+    progresses may crash any number of times."""
     max_restarts_without_progress: Positive = 5
     """Maximum number of consecutive starts of the training that save no new checkpoint, for whatever reason (crashes,
     killed jobs, errors). The next start ends with an error. Each new checkpoint resets the count."""
@@ -110,7 +110,8 @@ class DivergenceConfig(Section):
     """Smallest rise of the loss above its lowest level that is a divergence, as a fraction of this level."""
     deviations: Annotated[float, Field(gt=0), NotBool] = 6.0
     """Smallest rise of the logarithm of the loss that is a divergence, in standard deviations of the difference of two
-    levels. These are measured from the noise of the loss. A small batch has a noisy loss, which must rise more."""
+    levels. The standard deviation is measured from the noise of the loss, so a noisy loss, as with small batches, must
+    rise more."""
     action: Literal["log", "roll_back", "stop"] = "log"
     """Reaction to a divergence. `log`: record it once, and again only after 256 iterations without it. `roll_back`:
     also return to a checkpoint from before the divergence and skip all samples since it began. `stop`: end the training
@@ -123,8 +124,8 @@ class GuardsConfig(Section):
     replicas_every_iterations: Positive | None = 100
     """Number of iterations between comparisons of all replicas of the model. Hashes of the weights, the optimizer state
     and the states of the random number generators are compared. If they differ, the segment ends, and the next segment
-    resumes from the newest checkpoint. Replicas are also compared before each save and after each load. null: only
-    then."""
+    resumes from the newest checkpoint. Replicas are also compared before each save and after each load. null: they are
+    compared only before saves and after loads."""
     replay_every_iterations: Positive | None = None
     """Number of iterations between replays. In a replay, every replica computes the loss and the gradient of the same
     micro-batch, and the results are compared bit for bit, to find a rank that computes wrongly. With a single replica,

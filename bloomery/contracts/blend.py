@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from bloomery.config.section import NotBool, Share
 
 Samples = Annotated[int, Field(ge=0, le=2**54), NotBool]
-"""Number or position of samples. The limit keeps sums and products of such numbers within 64 bits."""
+"""Number or position of samples. The limit keeps sums of such numbers, and the lengths of ranges, within 64 bits."""
 
 
 class StageShare(BaseModel):

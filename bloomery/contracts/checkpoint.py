@@ -59,7 +59,7 @@ class Repair(BaseModel):
     iteration: int
     """Iteration of the repaired checkpoint."""
     method: Literal["mean-fp32", "rank0"]
-    """`mean-fp32`: differing copies were replaced by their mean. `rank0`: by the first copy."""
+    """`mean-fp32`: differing copies were replaced by their mean. `rank0`: they were replaced by the first copy."""
     tensors: dict[str, float | None]
     """Greatest difference between two copies of each repaired tensor. None for random number states, and if a copy was
     not finite."""
@@ -91,7 +91,7 @@ class CheckpointManifest(BaseModel):
     changes: list[Change] = []
     """Changes of the configuration since the training began, in order."""
     repairs: list[Repair] = []
-    """Repairs of this checkpoint and of those that the training resumed from, in order."""
+    """Repairs of this checkpoint and of the checkpoints that the training resumed from, in order."""
     tensor_parallel: Ranks
     pipeline_parallel: Ranks
     data_parallel: Ranks
@@ -214,7 +214,7 @@ def read_manifest(folder: Path) -> CheckpointManifest:
 
 
 def lacks_reference(manifest: CheckpointManifest) -> bool:
-    """Whether a checkpoint was repaired, and no training has loaded it since and computed its reference logits."""
+    """Whether a checkpoint was repaired and has no new reference logits. The training that loads it computes them."""
     return REFERENCE_NAME not in manifest.files and REFERENCE_BEFORE_REPAIR_NAME in manifest.files
 
 

@@ -1,6 +1,6 @@
-"""Name the curves that TensorBoard shows of a training: groups as BigScience's, each drawn over three axes.
+"""Name the curves of a training in TensorBoard. Their groups are those of BigScience, and each has three axes.
 
-Training writes them, and `bloomery.contracts.log_size` computes how many bytes they take.
+The training writes these curves, and `bloomery.contracts.log_size` computes how many bytes they take.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Describe for readers of a page what the page was made from, and whether this is out of date."""
+"""Describe for the readers of a page what the page was made from, and whether an artefact is out of date."""
 
 from __future__ import annotations
 

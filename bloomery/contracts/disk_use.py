@@ -47,7 +47,7 @@ class DiskUse:
 
     @property
     def logs(self) -> int:
-        """Size of all that the training writes about itself, without the copy that a folder publishes."""
+        """Size of all logs of the training, without the copies in a folder of published files."""
         return self.log_parts.total
 
     @property

@@ -28,7 +28,7 @@ def hold_index(paths: RunPaths) -> Path:
 
     Raises:
         TryAgainError: a new index replaced the newest one repeatedly.
-        InputError, ResourceError: the folder of the results cannot be changed.
+        OSError, ResourceError: the folder of the results cannot be changed.
     """
     place = _place(paths)
     for _ in range(_MOST_TRIES):
@@ -36,7 +36,8 @@ def hold_index(paths: RunPaths) -> Path:
         if folder.parent != place.folder.resolve():
             return folder
         link_atomically(place.folder / _READER, folder.name)
-        # If the documented links still lead to this folder, a new index that removes it later finds the link.
+        # If the documented links still lead to this folder, a process that builds a new index later finds this link,
+        # and does not remove the folder.
         if resolve_index(paths.index) == folder:
             _remove_unused(place)
             return folder

@@ -236,7 +236,7 @@ def open_array(folder: Path, entry: ArrayEntry) -> npt.NDArray[Any]:
     path = folder / entry.path
     try:
         array: npt.NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
-    except Exception as error:  # numpy fails in many ways on a damaged header, also with errors of the tokenizer
+    except Exception as error:  # for a damaged header, numpy raises errors of many types, such as TokenError
         expected = f"an array that the index stage wrote; {BUILD_AGAIN}"
         raise InputError(f"not a readable array ({_array_cause(error)})", where=str(path), expected=expected) from error
     if str(array.dtype) != entry.dtype or list(array.shape) != entry.shape:

@@ -111,7 +111,7 @@ def planned_text(config: RunConfig) -> PlannedText:
             count = max(count, _UDHR_LANGUAGES)
         elif not stated:
             assumed["plan.corpus_languages"] = "the text is in one language"
-    # Codes have two or three letters. Names only matter for the lengths of lines and of index.json.
+    # The other codes are invented and have two or three letters. Only their lengths matter, for lines and index.json.
     more = ("".join(letters) for length in (2, 3) for letters in product(ascii_lowercase, repeat=length))
     names = [*sorted(stated), *islice((name for name in more if name not in stated), count)][:count]
     return PlannedText(tokens, documents, tuple(names), assumed)

@@ -1,18 +1,18 @@
-"""What each artefact of a run was made from, and which artefacts are older than their inputs.
+"""Compute the digests that record what each artefact of a run was made from.
 
 Every artefact records a digest of each input and of the part of the configuration that it was made from. An artefact is
-stale if one of these digests differs from that of the input as it is now, or if one of its inputs is stale. Times of
-files do not matter. The digest of an input that no longer exists is not compared, because a user may delete what a
-finished run no longer needs.
+stale if one of these digests differs from the digest that the input has now, or if one of the inputs is stale
+(`bloomery.contracts.stale_artefacts`). Times of files do not matter. The digest of an input that no longer exists is
+not compared, because a user may delete what a finished run no longer needs.
 
 | artefact  | record                             | inputs                                               |
 |-----------|------------------------------------|------------------------------------------------------|
-| corpus    | manifests of shards, mixture.json  | sections of the configuration, the stages before it  |
+| corpus    | manifests of tables, mixture.json  | sections, tables of the steps before it              |
 | tokenizer | results/tokenizer.json             | texts, counts, mixture, section; or imported files   |
 | index     | results/index.json                 | texts, token files, mixture, tokenizer, section      |
 | training  | manifest of the checkpoint         | first samples of the index, tokenizer, section       |
 | model     | parity.json                        | checkpoint, tokenizer, section                       |
-| published | publish.json                       | parity.json, section                                 |
+| published | results/publish/<model>.json       | parity.json, section                                 |
 | reports   | results/report/<report>.json       | texts, mixture, tokenizer or training, section       |
 """
 
@@ -38,7 +38,7 @@ COUNTS = "counts"
 TOKEN_FILES = "token files"
 """Pairs of token files that the run adopted."""
 IMPORTED = "imported "
-"""Begin of the name of a local file that the tokenizer was imported from, such as `imported tokenizer.json`."""
+"""Beginning of the name of a local file that the tokenizer was imported from, such as `imported tokenizer.json`."""
 
 
 def section_digest(path: Path) -> str:
@@ -128,14 +128,16 @@ def adopted_pair(inputs: Mapping[str, str], documents: str) -> dict[str, str]:
     """Return the digests of an adopted pair of token files.
 
     Args:
-        inputs: inputs that the manifest of the pair records, which are the digests of both files.
+        inputs: inputs that the manifest of the pair records: the digests of both files.
         documents: digest of the pair's table of documents.
     """
     return {**inputs, "documents": documents}
 
 
 def adopted_files(tokens: Path, names: Iterable[str]) -> dict[str, str]:
-    """Return the digest of all adopted pairs of token files as an input. It is empty if no pair was adopted.
+    """Return the digest of all adopted pairs of token files, by the name of this input (`TOKEN_FILES`).
+
+    The result is empty if no pair was adopted.
 
     Args:
         tokens: folder of the run's token files.
@@ -184,7 +186,7 @@ def stage_digest(stage: Section) -> str:
 
 
 def export_inputs(stage: Section, paths: RunPaths, checkpoint: Path) -> dict[str, str]:
-    """Return what a model is exported from: the checkpoint, the tokenizer and the section of the configuration."""
+    """Return the digests of the checkpoint, the tokenizer and the section from which a model is exported."""
     return {
         CHECKPOINT: checkpoint_digest(checkpoint),
         TOKENIZER_INPUT: tokenizer_digest(paths.tokenizer),

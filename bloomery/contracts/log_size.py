@@ -1,4 +1,4 @@
-"""Compute the bytes of all that a training writes about itself: metrics, log, TensorBoard, logs of ranks, segments.
+"""Compute the bytes of all logs of a training: metrics, main log, TensorBoard, logs of ranks and files of segments.
 
 Representative records are rendered with the code that renders the real ones, so a new column changes the result too.
 Numbers that are measured in a training are printed with 16 or 17 significant digits, whatever their values are.
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 ENERGY_SECONDS = 300
 """Seconds between two records of the energy (`training.loop.energy`)."""
 _POSITIONS = 64
-"""Number of iterations, spread over the training, for which a record is rendered. Only the number of digits differs
-between iterations."""
+"""Number of iterations, spread over the training, for which a record is rendered. Records of different iterations
+differ in size only by their numbers of digits."""
 _TIME = "2026-01-01T00:00:00Z"
 _MEASURED = 0.12345678901234567
 """A measured number. Its text has the length of most doubles between 0.1 and 1."""

@@ -86,8 +86,9 @@ class MetricsRecord(BaseModel):
     memory_bytes: Count | None = None
     """Most memory that any rank has held at once: GPU memory on a GPU, main memory on a CPU."""
     save_seconds: float | None = None
-    """Seconds that the training waited for checkpoints between the previous iteration's record and this record, without
-    the time in which it trained while a checkpoint was written. None if it waited for no checkpoint."""
+    """Seconds that the training waited for checkpoints between the previous iteration's record and this record. The
+    time in which the training continued while a checkpoint was written is not included. None if the training did not
+    wait."""
 
     @property
     def is_finite(self) -> bool:

@@ -55,7 +55,7 @@ class Parity(BaseModel):
     """Greedy continuation of the prompt by the exported model, without the prompt."""
     versions: dict[str, str]
     made_from: dict[str, str] = {}
-    """Digest of the checkpoint, the tokenizer and the configuration that the model was exported from."""
+    """Digests of the checkpoint, the tokenizer and the configuration that the model was exported from."""
     files: dict[SafePath, FileEntry]
     """Every file of the exported model's folder except parity.json."""
 

@@ -29,7 +29,7 @@ class RunPaths:
 
     @property
     def tokenizer(self) -> Path:
-        """Folder of count tables, of the verdict on the limits, and of links to tokenizer.json and its companions."""
+        """Folder of count tables, of the result of the gate, and of links to tokenizer.json and the files beside it."""
         return self.run / "tokenizer"
 
     @property

@@ -1,7 +1,7 @@
-"""Find results whose files or links are missing, before a workflow starts.
+"""Repair results whose files or links are missing, before a workflow starts.
 
-A copy of a run that follows links (`cp -rL`, `scp -r`) has copies at the documented paths. They are replaced by links
-again. A result that lacks a file is built again by the workflow.
+A copy of a run that follows links (`cp -rL`, `scp -r`) has copies of files at the documented paths. This module
+replaces these copies by links. If a file is missing, the workflow builds the result again.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _ASIDE = ".incomplete"
 def restore_links(results: Path) -> list[Place]:
     """Link the documented paths of each result below `results` again, if equal copies have replaced the links.
 
-    A result stays as it is if its folder lacks a file, or if a documented file is missing or has other content. Of the
-    linked files of an earlier stage, such as token files, only the sizes are compared, because these files are large.
+    A result stays as it is if its folder lacks a file, or if a documented file is missing or has other content. Only
+    the sizes of linked files of an earlier stage, such as token files, are compared, because these files are large.
     Files that a user added beside the copies move to the result's folder, so they stay at their documented paths.
 
     Return the places whose links were restored.
@@ -45,7 +45,7 @@ def restore_links(results: Path) -> list[Place]:
             place = Place.of(pointer)
         except ConfigError:
             continue  # not a file of Bloomery
-        # Another process that writes this result links it, too.
+        # If another process is writing this result, that process makes the links.
         with contextlib.suppress(TryAgainError):
             if (result := _with_copies(place)) is not None:
                 with locked(place):
@@ -56,7 +56,7 @@ def restore_links(results: Path) -> list[Place]:
 
 
 def _pointers(results: Path) -> list[Path]:
-    """Return the pointer of each result, also of those whose pointer was set aside."""
+    """Return the path of the pointer of each result, also if the pointer was set aside."""
     aside = [_pointer_of(path) for path in _asides(results)]
     return sorted({*results.glob("[!.]*.json"), *results.glob("*/[!.]*.json"), *aside})
 
@@ -116,10 +116,11 @@ def _move_added(place: Place, result: Result) -> None:
 
 
 def set_incomplete_aside(results: Path) -> list[Place]:
-    """Rename the pointer of each result below `results` that lacks a file, so that the workflow builds it again.
+    """Rename the pointer of each incomplete result below `results`, so that the workflow builds the result again.
 
-    If the missing file has returned, the pointer gets its name back, with its old modification time. The files
-    themselves stay. Return the places whose pointer was set aside.
+    A result is incomplete if a file or a link is missing, or has another size or target. If the result was completed
+    since its pointer was renamed, the pointer gets its name back, with its old modification time. The other files of a
+    result are not changed. Return the places whose pointer was renamed.
     """
     for aside in _asides(results):
         pointer = _pointer_of(aside)

@@ -225,7 +225,7 @@ def link_result(place: Place, result: Result) -> None:
 
 
 def remove_unused(place: Place) -> None:
-    """Remove every result that neither `current` nor the link of a reader leads to. The caller holds the lock."""
+    """Remove every result that neither `current` nor the link of a reader leads to. The caller must hold the lock."""
     used = set()
     for link in place.folder.iterdir():
         # A reader may replace or remove its link at the same time.
@@ -295,7 +295,7 @@ def read_result(pointer: Path) -> Result:
 
 
 def last_record(pointer: Path) -> Path | None:
-    """Return the pointer, or its copy if the pointer was deleted because the result is built again.
+    """Return the pointer, or its copy if Snakemake deleted the pointer to build the result again.
 
     Return None if the result was never complete.
     """

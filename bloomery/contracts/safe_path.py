@@ -1,7 +1,7 @@
-"""Names and relative paths in files of a run. They never lead out of the folder that they belong to.
+"""Check names and paths that files of a run contain. A `SafeName` or `SafePath` never leads out of its folder.
 
-Another program or a person may have changed such a file. A path such as `../../etc/hostname` in it must not be read,
-published, or shown as part of the run.
+Another program or a person may have changed a file of a run. A path in this file, such as `../../etc/hostname`, must
+not be read, published, or shown as part of the run.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from bloomery.base.errors import InputError
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _MOST_BYTES = 200
-"""Longest part of a path. Common file systems accept 255 bytes, and suffixes such as `.documents.parquet` are added."""
+"""Longest part of a path, in bytes. Common file systems accept 255 bytes, and suffixes such as `.documents.parquet` are
+added."""
 
 _MOST_BYTES_OF_PATH = 2000
 
@@ -26,7 +27,7 @@ def checked_name(value: str) -> str:
     """Return `value` if it is the name of one file or folder: letters, digits, `.`, `_`, `-`, not beginning with `.`.
 
     Raises:
-        ValueError: it is another text, such as a path.
+        ValueError: `value` is not such a name, for example because it is a path.
     """
     if not _NAME.fullmatch(value) or len(value) > _MOST_BYTES:
         raise ValueError("the name of one folder, with letters, digits, `.`, `_` and `-` only, such as 'step00000100'")
@@ -48,7 +49,7 @@ def checked_path(value: str) -> str:
 
 
 def checked_read_path(value: str) -> str:
-    """Return `value` if a file system can hold such a path. It may lead to any folder, so it must only be read.
+    """Return `value` if a file system can hold such a path. It may lead to any folder, so never write to it.
 
     Raises:
         ValueError: the path is empty or too long, or contains a character that is not printable.

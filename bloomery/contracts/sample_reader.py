@@ -129,7 +129,8 @@ class SampleReader:
         dataset, sample = int(self._blend_dataset[global_sample]), int(self._blend_sample[global_sample])
         if not 0 <= dataset < len(self._train) or sample < 0:
             raise self._damaged(
-                f"sample {global_sample} of the training refers to sample {sample} of dataset {dataset}"
+                f"sample {global_sample} of the training refers to sample {sample} of dataset {dataset}, which does "
+                "not exist"
             )
         return dataset, sample
 

@@ -28,8 +28,8 @@ from bloomery.contracts.train_stage import read_effective
 from bloomery.contracts.workflow_folder import workflow_folder
 
 CORPUS, TOKENIZER, INDEX, TRAINING = "corpus", "tokenizer", "index", "training"
-"""Artefacts of which a run has one. Models, published models and reports are `model <name>`, `published <name>` and
-`report <name>`."""
+"""Artefacts of which a run has at most one. Models, published models and reports are `model <name>`, `published <name>`
+and `report <name>`."""
 
 _LENGTH = ("training.train_samples", "training.train_tokens")
 _DAMAGED = (BloomeryError, OSError, AttributeError, KeyError, TypeError, ValueError)
@@ -75,7 +75,8 @@ def stale_artefacts(paths: RunPaths) -> dict[str, Stale]:
 
 
 def stale_training(paths: RunPaths) -> Stale | None:
-    """Return the training if it is stale, or else the last stage before it that is stale; None if nothing is."""
+    """Return the training if it is stale, or else the last stale stage before it. Return None if none of them is
+    stale."""
     stale = stale_artefacts(paths)
     return next((stale[name] for name in (TRAINING, INDEX, TOKENIZER, CORPUS) if name in stale), None)
 
@@ -138,7 +139,7 @@ class _Search:
     def _note(self, error: Exception) -> None:
         """Note the error of a file that exists. Missing files are no error, because a user may have deleted them."""
         if isinstance(error, BloomeryError):
-            with contextlib.suppress(OSError):  # The place may be a text that is too long for a path.
+            with contextlib.suppress(OSError):  # `where` may be a text that is too long for a path.
                 if error.where is not None and Path(error.where).exists():
                     self._errors.append(error)
         elif not isinstance(error, FileNotFoundError):
@@ -157,7 +158,7 @@ class _Search:
     def _first_change(self, made_from: Mapping[str, str], section: str | None) -> str | None:
         """Return the first input that changed since the artefact was made.
 
-        Artefacts of earlier versions record no inputs, so nothing is known about them.
+        Return None if no input changed, or if the artefact records no inputs, as in earlier versions.
         """
         for name, digest in made_from.items():
             if name == lineage.SECTION:
@@ -250,7 +251,7 @@ class _Search:
             pairs[name] = lineage.adopted_pair(record.inputs, record.digest)
             for suffix, ends in record.ends.items():
                 file = tokens / f"{name}.{suffix}"
-                # The files may have many gigabytes, so only their sizes, begins and ends are compared here.
+                # The files may have many gigabytes, so only their sizes, beginnings and ends are compared here.
                 if file.is_file() and digest_ends(file) != ends:
                     pairs[name]["changed"] = suffix
         return lineage.pairs_digest(pairs)

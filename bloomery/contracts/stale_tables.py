@@ -48,7 +48,7 @@ class Table:
     inputs: dict[str, str]
     """Digest of each input by its name."""
     ends: dict[str, str]
-    """Digests of size, begin and end of the files of an adopted pair of token files."""
+    """For each file of an adopted pair of token files, by its suffix: digest of its size, beginning and end."""
 
 
 def read_table_record(manifest: Path) -> Table:
@@ -76,13 +76,13 @@ def read_table_record(manifest: Path) -> Table:
 
 
 def _parsed(manifest: Path) -> Any:
-    """Return the content of a JSON file. Only texts of it are used, so numbers need not be checked, which is slow."""
+    """Return the content of a JSON file. Its numbers are not used. They are not checked, because that is slow."""
     try:
         return json.loads(manifest.read_bytes())
     except FileNotFoundError:
         raise
     except (OSError, RecursionError, ValueError):
-        return read_json(manifest)  # It raises an error that explains the damage.
+        return read_json(manifest)  # This function raises an error that explains the damage.
 
 
 class TableSearch:
@@ -96,7 +96,7 @@ class TableSearch:
             section: returns the content of a section of the configuration by its file name; None if it does not exist.
 
         Raises:
-            InputError: the list of shards is damaged.
+            InputError: the list of shards or the section of the deduplication is damaged.
         """
         self._paths = paths
         self._section = section
@@ -179,7 +179,7 @@ class TableSearch:
         return None if found.parameters == wanted else f"its configuration (the source of {part})"
 
     def _parameters_now(self, section: str, partition: int | None) -> str | None:
-        """Return the digest that a table has as `parameters` if it is made now; None without a section."""
+        """Return the `parameters` that a table would record if it were made now; None if there is no such section."""
         key = (section, partition)
         if key not in self._parameters:
             value = self._section(section)

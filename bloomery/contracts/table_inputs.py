@@ -1,9 +1,9 @@
-"""Find the tables with which the inputs that a table's manifest records can be compared.
+"""Find the tables of a run that are the inputs of another table.
 
-A manifest records a digest for each input by a name, such as `measures`. This module knows which tables of the run have
-that name. An input may be one of several tables: texts are in `raw`, or in `stripped` if repeated lines are removed.
-Tables of all shards together, such as all keys of the deduplication, have one digest: that of the list of their
-digests.
+The manifest of a table records the name and the digest of each input, such as `measures`. This module finds the tables
+that the name stands for. An input may be one of several tables: texts are in `raw`, or in `stripped` if repeated lines
+are removed. An input may also be the tables of all shards together, such as all keys of the deduplication. The digest
+of such an input is the digest of the list of the tables' digests.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from bloomery.contracts.safe_path import read_part_names
 from bloomery.contracts.workflow_folder import workflow_folder
 
 DigestOf = Callable[[str], str | None]
-"""Return the digest of the table whose manifest has this path. Return None if the table does not exist."""
+"""Function that returns the digest of a table from the path of its manifest. It returns None if the table does not
+exist."""
 
 _TEXTS = ("raw", "stripped")
 _INPUTS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
@@ -39,7 +40,7 @@ _INPUTS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
 _TOGETHER = {"keys", "members"}
 """Inputs that are the tables of all shards together."""
 _OF_PARTITIONS = {"corpus/members", "corpus/clean", "corpus/removed"}
-"""Folders whose tables have tables of `corpus/duplicates` as inputs, by their names."""
+"""Folders whose tables have inputs in `corpus/duplicates`. The name of such an input is the name of its table."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,8 @@ class InputTables:
     """The tables with which one recorded digest can be compared."""
 
     manifests: tuple[str, ...]
-    """Paths of the tables' manifests. They are texts, because paths are slow for the many tables of a large run."""
+    """Paths of the tables' manifests. They are strings, because `Path` objects are slow for the many tables of a large
+    run."""
     together: bool = False
     """Whether the recorded digest is that of all tables together. Otherwise, it is that of one of the tables."""
 
@@ -67,7 +69,7 @@ class TableInputs:
         """Read the lists of shards.
 
         Raises:
-            InputError: a list of shards is damaged.
+            InputError: the list of shards or the section of the deduplication is damaged.
         """
         self._begin = f"{paths.run.as_posix()}/"
         self._corpus = paths.corpus.as_posix()

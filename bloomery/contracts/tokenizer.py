@@ -23,7 +23,7 @@ def tokenizer_file(place: Path) -> Path:
 
 
 def tokenizer_files(place: Path) -> dict[str, Path]:
-    """Return the existing files of a tokenizer by their names in a tokenizer's folder.
+    """Return the existing files of a tokenizer, by the name that each has in a tokenizer's folder.
 
     `place` is a folder, or a file with the content of a tokenizer.json and any name.
     """

@@ -34,9 +34,9 @@ Reasons for this choice:
   empties it.
 - During a fast decline, such as in the warm-up, the lowest level is the last one, so a rise is found there too.
 
-The state depends only on iterations of the last `records_needed` iterations. Blocks begin at fixed iterations, and each
-level is computed from its own values. So the last records of metrics.jsonl, shown to a new detector, rebuild the state
-exactly. Memory is bounded by the window. The detector reads no clock and no file.
+The state depends only on the last `records_needed` iterations. Blocks begin at fixed iterations, and each level is
+computed from its own values. So the last records of metrics.jsonl, shown to a new detector, rebuild the state exactly.
+Memory is bounded by the window. The detector reads no clock and no file.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ _LEVEL_BLOCKS = 3
 _LEAST_LEVELS = 12
 """Number of earlier levels from which a rise is judged: iteration 272 of a training is the first that is judged."""
 _QUIET_BLOCKS = 16
-"""Number of blocks. A divergence is new, and is reported, if none of this many blocks before it was high."""
+"""Number of blocks. A divergence is new, and is reported, if no divergence was found in this number of blocks before
+it."""
 _LEAST_LENGTH = 0.8
 """Smallest ratio of the sequence length of an earlier level to the length now at which the levels are compared."""
 _MAD_TO_DEVIATION = 1.4826
@@ -211,7 +212,8 @@ class DivergenceDetector:
         """Whether the loss falls, as after a spike."""
         previous, newest = self._blocks[-2].losses, self._blocks[-1].losses
         half = len(newest) // 2
-        # The errors of medians of 48 and of `half` values differ by this factor, and two medians are compared.
+        # The factor turns the error of a median of 48 values into that of the difference of two medians of `half`
+        # values.
         error = now.error * math.sqrt(2 * BLOCK * _LEVEL_BLOCKS / half)
         return median(newest) < median(previous) or median(newest[half:]) < median(newest[:half]) - 3 * error
 

@@ -124,7 +124,7 @@ def write_sections(config: RunConfig, parts: list[Part]) -> list[Path]:
 
 
 def _keep_finished_training(paths: RunPaths) -> None:
-    """Set back the time of the training's section, if the changed keys do not affect the model of a finished training.
+    """Set the modification time of config/train.json back if the changed keys do not affect a finished training.
 
     Snakemake runs a stage again if its section is newer than its output. With a newer section, the workflow would train
     nothing, but it would export the model again.

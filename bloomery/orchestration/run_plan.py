@@ -176,8 +176,10 @@ def _lock_and_plan(
     parts = plan_run(config, plan_parts)
     write_sections(config, parts)
     for place in restore_links(paths.results):
-        logger.warning(f"{place.shown} had copies of the files in {place.folder}; they are links again")
+        logger.warning(f"{place.shown} had copies of the files in {place.folder}; the copies are links again")
     for place in set_incomplete_aside(paths.results):
-        logger.warning(f"{place.folder} lacks a file, so the workflow builds this result again")
+        logger.warning(
+            f"{place.folder}: a file or a link is missing or changed, so the workflow builds this result again"
+        )
     paths.control.mkdir(parents=True, exist_ok=True)
     return lock, parts

@@ -138,9 +138,9 @@ _PRIVATE_FOLDER = (
     # Another user may have made a folder or link of this name, to read or replace the compiled code in it.
     'if [ ! -L "$TMPDIR" ] && [ -d "$TMPDIR" ] && [ -O "$TMPDIR" ] '
     '&& [ -z "$(find "$TMPDIR" -maxdepth 0 -perm /022)" ]; then :; else '
-    'echo "error: $TMPDIR: the folder for temporary files belongs to another user, or other users may write to it; '
-    "expected: a folder of your own that only you may write to; remove this folder, so that the next job creates it, "
-    'or set another folder as \\`scratch\\` in the file of the site" >&2; exit 1; fi; }'
+    'echo "error: $TMPDIR: the folder for temporary files belongs to another user, other users may write to it, or '
+    "it is a link or a file; expected: a folder of your own that only you may write to; remove this folder, so that "
+    'the next job creates it, or set another folder as \\`scratch\\` in the file of the site" >&2; exit 1; fi; }'
 )
 """Shell commands that create the job's private folder $TMPDIR, or end the job if the folder is not private."""
 

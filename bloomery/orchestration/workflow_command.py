@@ -22,13 +22,13 @@ def record_command(paths: RunPaths) -> None:
 
 
 TARGETS = ("all", "corpus", "tokenizer", "index", "train", "export", "publish")
-"""Targets of the workflow. A target is the first argument of the command."""
+"""Targets of the workflow. A target, if there is one, is the first argument of the command."""
 
 
 def read_command(paths: RunPaths, target: str | None = None) -> str | None:
     """Return the recorded command, as a user can type it in the current folder; None if no command is recorded.
 
-    With `target`, the command builds this target instead of its own.
+    With `target`, the command builds this target instead of the recorded one.
     """
     try:
         found = read_json(paths.workflow_command)

@@ -38,7 +38,8 @@ REFERENCE_LENGTH = 64
 """Samples of the reference logits, and tokens of each. 2 x 64 x 250,880 rows x 4 bytes already take 128 MB."""
 
 _FLAT_ALIGNMENT = 2
-"""Elements to whose multiple DeepSpeed pads each replica's part of a group (nccl_start_alignment_factor)."""
+"""DeepSpeed pads each replica's part of a group to a multiple of this number of elements
+(nccl_start_alignment_factor)."""
 _STEP_BYTES = 4
 """Bytes of Adam's step count, one fp32 number for each group."""
 _GENERATOR_BYTES = 15_480
@@ -160,7 +161,7 @@ def _optimizer_file(groups: list[list[Parameter]], tensor: int, data: int, momen
         if moments:
             tensors.append(_STEP_BYTES)
         pickled += _GROUP_STATE
-        # A replica names only the parameters that lie in its part.
+        # The file of a replica names only the parameters in its part.
         pickled += sum(PICKLED_NAME + len(_engine_name(each)) + _PICKLED_SLICE for each in group) // data
     return torch_file_bytes(pickled + len(tensors) * PICKLED_TENSOR, tensors)
 

@@ -1,4 +1,4 @@
-"""Compute the size of a file that `torch.save` writes: a zip archive that holds one pickle and one record a tensor.
+"""Compute the size of a file that `torch.save` writes: a zip archive with one pickle and one record for each tensor.
 
 The layout is that of PyTorchStreamWriter (torch 2.6 or newer, caffe2/serialize/inline_container.cc). Records are not
 compressed, and the content of each record begins at a multiple of 64 bytes.
@@ -24,9 +24,9 @@ _END = 56 + 20 + 22
 _ZIP64_FROM = 2**32 - 1
 """Sizes and offsets from this number on need zip64 fields."""
 _ZIP64_DESCRIPTOR = 8
-"""Bytes by which the descriptor of such a record is longer."""
+"""Bytes by which the descriptor of a record with zip64 fields is longer."""
 _ZIP64_FIELDS = 4 + 3 * 8
-"""Bytes by which the directory's entry of such a record is longer, at most."""
+"""Largest number of bytes by which the directory's entry of a record with zip64 fields is longer."""
 
 _BEFORE = {".format_version": 1, ".storage_alignment": 2, "byteorder": len("little")}
 """Records between the pickle and the tensors, with the bytes of their content."""
