@@ -25,7 +25,8 @@ def model(
     output: Annotated[
         Path | None,
         typer.Option(
-            help="Folder to write the model to. The folder is created or replaced only after the model was verified."
+            help="Folder to write the model to. The folder is created or replaced only after the model has been "
+            "verified."
         ),
     ] = None,
     result: Annotated[
@@ -33,7 +34,7 @@ def model(
         typer.Option(
             help="Record of the run's model to write (runs/<name>/results/export/<model>.json). Give either --result "
             "or --output. With --result, the model is in runs/<name>/export/<model>. The previous model is replaced "
-            "only after the new model was verified."
+            "only after the new model has been verified."
         ),
     ] = None,
     checkpoint: Annotated[

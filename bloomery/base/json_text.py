@@ -1,7 +1,8 @@
 """Parse JSON text that another program or a person may have changed.
 
-Python's own parser accepts texts that later fail far from the file: NaN, numbers that overflow, repeated keys, deep
-nesting, and halves of surrogate pairs, which UTF-8 cannot encode. This module refuses all of them.
+Python's own parser accepts texts that cause errors later, in code that cannot name the file. Such texts contain NaN,
+numbers that overflow, repeated keys, deep nesting, or halves of surrogate pairs, which UTF-8 cannot encode. This module
+refuses all of them.
 """
 
 from __future__ import annotations

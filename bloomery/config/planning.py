@@ -79,7 +79,7 @@ class PlanConfig(Section):
     corpus_languages: Annotated[Annotated[int, Field(gt=0, le=8000), NotBool] | None, Field(examples=[24])] = None
     """Number of languages of the corpus, for the size of the token index and of the logs, because each language has
     its own arrays and its own validation set. Default (null): the languages that `sources` and
-    `corpus.mixture.weights` name."""
+    `corpus.mixture.weights` name, and at least 41 if a source `udhr` names no languages."""
     grid: Annotated[Name | None, Field(examples=["france"])] = None
     """Electricity grid, such as `france`, for the CO2 estimate. `bloomery plan grids` lists the known names. Default
     (null): no CO2 estimate."""

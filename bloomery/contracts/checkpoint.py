@@ -1,7 +1,8 @@
 """Define a checkpoint: DeepSpeed's folder and a `manifest.json` that is written last.
 
-The manifest holds the hashes of all files and its own digest. Only files that match the manifest are unpickled. A
-checkpoint that cannot be loaded although its hashes match gets a file `damaged.json`, and is then skipped.
+The manifest holds the hashes of all files and its own digest. Only files that match the manifest are unpickled. If
+files differ from the manifest, or the checkpoint cannot be loaded, the training loads an older checkpoint and marks
+the damaged one with a file `damaged.json`. Checkpoints with this mark are skipped.
 """
 
 from __future__ import annotations
@@ -163,7 +164,7 @@ def write_manifest(folder: Path, manifest: CheckpointManifest) -> None:
 
 
 def mark_damaged(folder: Path, problem: str) -> None:
-    """Mark a checkpoint as damaged, so that every reader of manifests skips it from now on."""
+    """Mark a checkpoint as damaged, so that `read_checkpoint` refuses the checkpoint from now on."""
     write_json(folder / DAMAGED_NAME, {"problem": problem})
 
 

@@ -30,7 +30,7 @@ def describe_origin(made_from: Mapping[str, str]) -> str:
         return f"{begin}."
     return (
         f"{begin} from these inputs, each with the first {_DIGITS} digits of its digest: {', '.join(inputs)}. "
-        "The command bloomery summary shows whether one of them has changed since."
+        "The command bloomery summary shows whether one of these inputs has changed since then."
     )
 
 

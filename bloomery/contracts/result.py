@@ -133,12 +133,13 @@ class NewResult:
     shown: Path
     """Folder in which people find the files when the result is complete."""
     made_from: dict[str, str] = field(default_factory=dict)
-    """Digest of each input. The stage fills it in."""
+    """Digest of each input. The stage adds the digests."""
     known: Mapping[str, FileEntry] = field(default_factory=dict)
     """Files whose sizes and hashes the stage already knows, so that they need not be read again."""
     linked: dict[str, Path] = field(default_factory=dict)
-    """Files of an earlier stage that the result needs, by their path in `folder`. The stage fills it in. The complete
-    result has a hard link to each file, so it keeps the content when the earlier stage replaces or deletes its file."""
+    """Files of an earlier stage that the result needs, by their path in `folder`. The stage adds the files. The
+    complete result has a hard link to each file, so the result keeps the content if the earlier stage replaces or
+    deletes the file."""
 
 
 @contextlib.contextmanager

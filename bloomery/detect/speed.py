@@ -15,7 +15,7 @@ from bloomery.contracts.metrics_record import MetricsRecord
 
 @dataclass(frozen=True)
 class Speed:
-    """Speed over some iterations. Starts, validations, saves and repeated iterations take no part in it."""
+    """Speed over some iterations. The time of starts, validations and saves is not included."""
 
     iterations: int
     tokens: int

@@ -137,7 +137,7 @@ def _keep_finished_training(paths: RunPaths) -> None:
         first = min(segment.stat().st_mtime_ns for segment in paths.segments.glob("[0-9]*.json"))
         os.utime(train, ns=(first, first))
     except (BloomeryError, OSError, ValueError):
-        return  # The job of the training reports what is missing or damaged.
+        return  # The training's job reports missing and damaged files.
 
 
 def read_parts(run: RunPaths) -> list[Part]:
