@@ -40,6 +40,6 @@ def describe_stale(stale: Stale) -> str:
     They may be published, so they do not contain the recorded command, which can name folders of the user's machine.
     """
     return (
-        f"Out of date: the {stale.artefact} is {stale}. To build it again, repeat the command that started the run "
+        f"Out of date: the {stale.artefact} is {stale}. To build it again, repeat the command that started the run, "
         f"with the target {stale.target}."
     )
