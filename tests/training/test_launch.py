@@ -147,12 +147,12 @@ def test_crashes_without_a_new_checkpoint_end_the_training_also_after_progress(
         ended = read_segment(node.paths.segments / "history" / f"4-{attempt}.json")
         assert (ended.status, ended.new_checkpoint, ended.crashes) == (SegmentStatus.CRASHED, False, attempt + 2)
     assert not (node.paths.segments / "4.json").exists()
-    # A person fixed the cause and ran the same command again. The crash after a new checkpoint is the first one again.
+    # A person fixed the cause and ran the same command again. A crash after a new checkpoint counts as the first one.
     node.prepare([6])
     assert node.run(4).crashes == 1
 
 
-def test_starts_without_a_new_checkpoint_end_the_training_as_before(
+def test_too_many_starts_without_a_new_checkpoint_end_the_training(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     node = Node(tmp_path, monkeypatch, max_crashes=100, max_restarts_without_progress=3)
