@@ -60,10 +60,11 @@ def test_a_contradictory_stage_file_is_refused_before_any_process_starts(
 
 
 class Node:
-    """A substitute for the processes of a segment, which makes real checkpoints and then crashes or finishes.
+    """A program that replaces the processes of a segment. It provides a real checkpoint and then crashes or finishes.
 
-    The launcher starts it as a real process, in place of torchrun. The process moves the next prepared checkpoint into
-    place, if there is one, and kills itself. After the last checkpoint, it writes the result of a finished segment.
+    The launcher starts the program as a real process instead of torchrun. The process moves the next prepared
+    checkpoint, if there is one, to the run's checkpoints and kills itself. If `will_finish` was called, the process
+    that moves the last checkpoint writes the result of a finished segment instead.
     """
 
     _PROGRAM = """
