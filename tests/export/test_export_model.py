@@ -161,7 +161,7 @@ def test_the_command_writes_the_folder_and_prints_its_path(fabricate):
     assert json.loads((run.target / "parity.json").read_text())["checkpoint"] == "step00000100"
 
 
-def test_a_chosen_checkpoint_is_not_out_of_date_because_a_newer_one_exists(fabricate):
+def test_a_newer_checkpoint_does_not_make_the_model_of_a_chosen_one_out_of_date(fabricate):
     run = fabricate()
     newer = run.paths.checkpoints / "step00000200"
     shutil.copytree(run.checkpoint, newer)

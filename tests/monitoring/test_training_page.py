@@ -77,7 +77,7 @@ def test_a_run_without_records_is_refused() -> None:
         training_page("a", [], [])
 
 
-def test_the_page_says_what_it_was_made_from_and_whether_it_is_out_of_date() -> None:
+def test_the_page_states_what_it_was_made_from_and_whether_it_is_out_of_date() -> None:
     page = training_page("a", records(2), [], origin="Made from <x>.", stale="Out of date: <y>.")
     mark = '<p class="stale"><strong>Out of date: &lt;y&gt;.</strong></p>'
     assert f'{mark}\n<p class="note">Made from &lt;x&gt;.</p>' in page

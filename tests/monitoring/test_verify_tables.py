@@ -48,7 +48,7 @@ def test_tables_that_match_are_counted_with_their_manifests(run: RunPaths) -> No
 
 
 @pytest.mark.parametrize(("folder", "deleted"), [("raw", 2), ("measures", 2), ("verdicts", 2), ("keys", 2)])
-def test_deleted_tables_are_not_another_version(run: RunPaths, folder: str, deleted: int) -> None:
+def test_deleted_tables_are_not_reported_as_another_version(run: RunPaths, folder: str, deleted: int) -> None:
     shutil.rmtree(run.corpus / folder)
     assert verify_tables(run) == Count(files=2 * 7, not_present=deleted)
 
@@ -70,7 +70,9 @@ def test_keys_that_were_made_again_are_named(run: RunPaths) -> None:
 @pytest.mark.parametrize(
     ("suffix", "error", "what"), [("parquet", CheckFailedError, "missing"), ("json", InputError, "no such file")]
 )
-def test_half_of_a_table_is_named(run: RunPaths, suffix: str, error: type[Exception], what: str) -> None:
+def test_a_table_without_file_or_manifest_is_named(
+    run: RunPaths, suffix: str, error: type[Exception], what: str
+) -> None:
     gone = run.corpus / f"verdicts/web/00001.{suffix}"
     gone.unlink()
     with pytest.raises(error, match=what) as found:

@@ -13,7 +13,7 @@ from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.safe_path import read_part_names
 
 LANGUAGES = 20
-"""Languages that the manifests of clean shards count."""
+"""Number of languages in the manifest of each clean shard."""
 
 
 def write_tables(paths: RunPaths, partitions: int = 2) -> None:

@@ -1,7 +1,7 @@
 """Run segments of training with the real launcher and the real program of each rank, but fork the ranks.
 
-`ranks.run_ranks` starts the ranks instead of torchrun, which saves several seconds per segment. A test can so change
-what a rank does, as a broken device would.
+`ranks.run_ranks` starts the ranks instead of torchrun, which saves several seconds per segment. A test can
+also change what a rank computes, as a broken device would.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ TEXTS = (
     b"<html>404</html>",
     b"version https://git-lfs.github.com/spec/v1\n",
 )
-"""Whole contents of a file."""
+"""Contents that replace a whole file or a line, or that are appended to a file."""
 
 
 def mutate(data: bytes, rng: random.Random) -> tuple[bytes, str]:

@@ -1,6 +1,6 @@
 """Make a small finished run with real files of every kind, for tests that change these files and read them again.
 
-No stage trains. The checkpoint comes from a random model, and export, index and publication are made by their stages.
+Nothing is trained. The checkpoint is made from a random model. The real stages make index, export and publication.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def make_hostile_run(folder: Path) -> HostileRun:
 
 
 def _corpus(paths: RunPaths) -> None:
-    """Write clean shards, the manifests of the raw ones, and the mixture."""
+    """Write clean shards, the manifests of the raw shards, and the mixture."""
     rng = np.random.default_rng(0)
     for part, languages in DOCUMENTS.items():
         rows, counts = [], {}
@@ -140,7 +140,7 @@ def _index(paths: RunPaths, train: TrainStage) -> None:
 
 
 def _training_files(paths: RunPaths, manifest: CheckpointManifest) -> None:
-    """Write more records, the chain of segments, skipped samples, the lease and the state of syncs."""
+    """Write more records of metrics, the chain of segments, skipped samples, the lease and the state of syncs."""
     metrics = paths.logs / "metrics.jsonl"
     step, validation = metrics.read_text().splitlines()
     about = '"consumed_samples": 400, "consumed_tokens": 12800, "segment": 1, "time": "2026-01-01T00:00:00Z"'
@@ -176,7 +176,7 @@ def _forget_own_digests(folder: Path) -> None:
 def list_again(run: HostileRun) -> None:
     """Write the sizes and digests of the present files into the checkpoint's manifest and into parity.json.
 
-    A change of a file then is not found by its digest, as if the file had been written like this.
+    Then no digest reveals that a file was changed. The verbs read the file as if the run had written it so.
     """
     for path in (run.checkpoint / "manifest.json", run.model / "parity.json"):
         value = read_json(path)

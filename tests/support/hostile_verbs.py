@@ -1,7 +1,7 @@
 """Change one file of a finished run at a time, and call the verbs that read it.
 
-Each call must succeed or raise a `BloomeryError`, write nothing outside of the run's folder, publish nothing that lies
-outside of it, and take at most 5 s of processor time.
+Each call must succeed or raise a `BloomeryError`, write nothing outside of the run's folder, publish no file from
+outside of this folder, and take at most 5 s of processor time.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Target:
     """Pattern of the files, relative to the run's folder."""
     verbs: tuple[str, ...]
     listed: bool = False
-    """Whether manifest and parity.json list the file, so that the changed file must be listed again to be read."""
+    """Whether manifest.json or parity.json lists the file. Its entry is then renewed, so that verbs read the file."""
 
 
 _EVERYWHERE = ("status", "summary", "sync")
@@ -82,9 +82,9 @@ TARGETS = (
     Target("record of a result", "results/**/*.json", ("status", "summary")),
 )
 WEIGHTS = {"manifest": 6, "index": 6, "metrics": 4, "parity": 4, "reference": 3, "segment": 3}
-"""How much more often than the other targets these are drawn."""
+"""Name of a target -> its weight when a target is drawn. The other targets have the weight 1."""
 SLOW_VERBS = {"page": 0.15, "verify logits": 0.5}
-"""Share of the calls of slow verbs that are made."""
+"""Slow verb -> probability that it is called after a mutation."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class Failure:
 
 @dataclass
 class Result:
-    """What the calls of all mutations gave."""
+    """Outcomes of the calls after all mutations."""
 
     mutations: Counter[str] = field(default_factory=Counter)
     """Number of mutations of each target."""
@@ -210,7 +210,7 @@ def _mutate_and_call(run: HostileRun, target: Target, number: int, rng: random.R
 
 
 def _call(call: Callable[[], object], result: Result, verb: str) -> str | None:
-    """Call a verb; return what is wrong, or None."""
+    """Call a verb. Return a description of the failure, or None if the call broke no rule."""
 
     def hang(*_: object) -> None:
         raise HangError
@@ -224,7 +224,7 @@ def _call(call: Callable[[], object], result: Result, verb: str) -> str | None:
         result.refused[verb] += 1
     except HangError:
         return f"took more than {2 * MOST_SECONDS:g} s of processor time"
-    except Exception as error:  # any other error is what this program looks for
+    except Exception as error:  # this program looks for such errors
         frames = traceback.extract_tb(error.__traceback__)
         own = [
             frame for frame in frames if "site-packages" not in frame.filename and "/lib/python" not in frame.filename
@@ -240,7 +240,7 @@ def _call(call: Callable[[], object], result: Result, verb: str) -> str | None:
 
 
 def _listing(arena: Path) -> dict[str, tuple[int, int]]:
-    """Return the size and the time of the last change of everything around the run."""
+    """Return the size and the time of the last change of every file in `arena` outside of the run."""
     skipped = arena / "runs" / "tiny"
     found = {}
     for top, folders, files in os.walk(arena):

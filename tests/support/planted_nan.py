@@ -1,4 +1,4 @@
-"""Run the chain of segments of a training in which one NaN appears once in the state of one rank.
+"""Run the chain of segments of a training, and plant a NaN in the state of one rank.
 
 The launcher, the program of every rank and the training are the real ones. A rank's program is started either by
 torchrun, as in a real run, or by a fork of a process that has imported torch already, which saves 4 s a segment.
@@ -69,7 +69,7 @@ def plant_nan(run: Any, plant: Plant) -> str:
 
 
 def run_planted(arguments: Sequence[str], plant: Mapping[str, Any] | None) -> None:
-    """Run the program of a rank, which plants the NaN after its iteration."""
+    """Run the program of a rank. The rank of `plant` plants the NaN after the iteration of `plant`."""
     from training.loop import main, run_segment
 
     given = None if plant is None else Plant(**plant)

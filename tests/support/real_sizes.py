@@ -14,7 +14,7 @@ LOG_FOLDERS = ("train/logs", "train/segments", "logs/train_segment", "benchmarks
 
 
 def planned_and_real_bytes(config: RunConfig, paths: RunPaths) -> list[tuple[str, int, int]]:
-    """Return (name, planned bytes, real bytes) of each artefact of a finished run."""
+    """Return (name, planned bytes, real bytes) of the checkpoint, logs, index and export of a finished run."""
     plan = disk_use(config)
     exported = [paths.export, *(folder for folder in paths.published.iterdir() if (folder / "parity.json").is_file())]
     return [

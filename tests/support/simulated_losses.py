@@ -7,7 +7,7 @@ are at most ln(250,880), the loss of equal probabilities.
 log(loss) also has these parts, each with its standard deviation:
 
 - independent noise, Student's t with 5 degrees of freedom: 0.009 at a global batch of 2,048 samples, as in the
-  published lines around iteration 31,214. It grows with the inverse root of the global batch;
+  published lines around iteration 31,214. It is inversely proportional to the square root of the global batch;
 - noise with a correlation time of 20 iterations: a third of the independent noise;
 - noise with a correlation time of 1,000 iterations: 0.003;
 - during the warm-up, additional noise with a correlation time of 50 iterations: 0.01;
@@ -96,8 +96,8 @@ def diverging(
 ) -> Simulated:
     """Simulate `healthy` iterations from iteration `first` on, and then `iterations` of a divergence.
 
-    `climb` returns the ratio of the trend to its last healthy value, for the number of iterations since the begin of
-    the divergence. The gradient norm rises fourfold while the loss rises by the factor 3.0 / 2.2.
+    `climb` returns the ratio of the trend to its last healthy value, for the number of iterations since the
+    divergence began. The gradient norm rises fourfold while the loss rises by the factor 3.0 / 2.2.
     """
     random = np.random.default_rng(seed)
     count = healthy + iterations
@@ -137,7 +137,7 @@ def _course(plan: Plan, end: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def _novelty(lengths: np.ndarray) -> np.ndarray:
     """Return the factor by which positions that the model has not seen yet raise the loss.
 
-    It decays in 100 iterations.
+    After each change of length, the factor decays towards 1 with a time constant of 100 iterations.
     """
     excess = np.zeros(len(lengths))
     for at in np.flatnonzero(np.diff(lengths)) + 1:
@@ -166,7 +166,7 @@ def _spikes(random: np.random.Generator, count: int, rate: float) -> np.ndarray:
 
 
 def climb(shape: str, duration: int) -> Callable[[np.ndarray], np.ndarray]:
-    """Return a climb of the loss by the factor 3.0 / 2.2 in `duration` iterations.
+    """Return the argument `climb` of `diverging` with which the loss rises by 3.0 / 2.2 in `duration` iterations.
 
     `shape` is `linear`, `accelerating` (quadratic) or `slowing` (square root).
     """

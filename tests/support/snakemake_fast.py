@@ -8,8 +8,8 @@ rare if polls are minutes apart, but not with a poll every half second on a busy
 end of a poll.
 
 Before each poll, the executor asks slurmctld for MinJobAge. If the answer takes more than 10 s, as on a busy machine,
-it asks `sacct`, which fails on a cluster without accounting. After a poll without an answer it forgets all jobs, so a
-Ctrl-C cancels none of them. So here MinJobAge is not asked for.
+the executor asks `sacct`, which fails on a cluster without accounting. After a poll without an answer, the executor
+forgets all jobs, so a Ctrl-C cancels no job. So here the executor gets MinJobAge without asking slurmctld.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Write a tokenizer of a fabricated run, which an export needs."""
+"""Write the tokenizer that an export of a fabricated run needs."""
 
 from __future__ import annotations
 

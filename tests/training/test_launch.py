@@ -60,10 +60,11 @@ def test_a_contradictory_stage_file_is_refused_before_any_process_starts(
 
 
 class Node:
-    """A substitute for the processes of a segment, which makes real checkpoints and then crashes or finishes.
+    """A program that replaces the processes of a segment. It provides a real checkpoint and then crashes or finishes.
 
-    The launcher starts it as a real process, in place of torchrun. The process moves the next prepared checkpoint into
-    place, if there is one, and kills itself. After the last checkpoint, it writes the result of a finished segment.
+    The launcher starts the program as a real process instead of torchrun. The process moves the next prepared
+    checkpoint, if there is one, to the run's checkpoints and kills itself. If `will_finish` was called, the process
+    that moves the last checkpoint writes the result of a finished segment instead.
     """
 
     _PROGRAM = """
@@ -147,12 +148,12 @@ def test_crashes_without_a_new_checkpoint_end_the_training_also_after_progress(
         ended = read_segment(node.paths.segments / "history" / f"4-{attempt}.json")
         assert (ended.status, ended.new_checkpoint, ended.crashes) == (SegmentStatus.CRASHED, False, attempt + 2)
     assert not (node.paths.segments / "4.json").exists()
-    # A person fixed the cause and ran the same command again. The crash after a new checkpoint is the first one again.
+    # A person fixed the cause and ran the same command again. A crash after a new checkpoint counts as the first one.
     node.prepare([6])
     assert node.run(4).crashes == 1
 
 
-def test_starts_without_a_new_checkpoint_end_the_training_as_before(
+def test_too_many_starts_without_a_new_checkpoint_end_the_training(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     node = Node(tmp_path, monkeypatch, max_crashes=100, max_restarts_without_progress=3)

@@ -33,7 +33,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("text", REFUSED, ids=[f"{number}" for number in range(len(REFUSED))])
-def test_a_file_with_such_a_text_is_an_input_error_in_our_words(tmp_path: Path, text: bytes) -> None:
+def test_a_file_with_such_a_text_is_an_input_error(tmp_path: Path, text: bytes) -> None:
     path = tmp_path / "a.json"
     path.write_bytes(text)
     with pytest.raises(InputError) as caught:
@@ -49,7 +49,7 @@ def test_a_file_with_such_a_text_is_an_input_error_in_our_words(tmp_path: Path, 
     "value",
     [{"a": [1, -2.5, None, True, "é\n😀", 2**63, -(2**63)]}, [[]] * 1000, 0.1 + 0.2, 1e308, 5e-324, {"": {}}],
 )
-def test_every_other_value_is_read_like_by_the_standard_library(value: object) -> None:
+def test_every_other_value_is_read_as_by_the_standard_library(value: object) -> None:
     for text in (json.dumps(value), json.dumps(value, ensure_ascii=False)):
         assert parse_json(text) == parse_json(text.encode()) == value
 

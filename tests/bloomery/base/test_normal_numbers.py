@@ -80,7 +80,7 @@ def test_the_numbers_are_those_of_an_independent_computation() -> None:
 
 
 def test_the_bits_are_the_same_on_every_machine() -> None:
-    """The digest was recorded on a processor with AVX-512. A machine with other bits would draw another model."""
+    """The digest was recorded on a processor with AVX-512. With other bits, a machine would draw other weights."""
     found = normal_numbers(5, np.array([0]), COUNT, 1.0)
     assert hashlib.sha256(found.tobytes()).hexdigest() == (
         "0f36c388de93d7b73997ca013585636118e1be3eb1ce8c21234cd11029d82d96"
@@ -97,6 +97,6 @@ def test_the_series_agree_with_the_c_library() -> None:
     one, other = module._pairs(words.astype(np.uint64)[None], angles)
     radius = np.sqrt(-2 * np.log1p((words + 0.5) / 2**32 - 1))
     assert np.abs(np.hypot(one, other) / radius - 1).max() < 2e-10
-    # The angles of 30 bits and two signs are spread evenly over the circle.
+    # An angle has 30 bits and two signs. The angles are spread evenly over the circle.
     turns = np.sort(np.arctan2(other[0], one[0])) / (2 * math.pi) + 0.5
     assert np.abs(turns - np.arange(len(turns)) / len(turns)).max() < 2.7 / math.sqrt(len(turns))

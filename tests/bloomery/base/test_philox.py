@@ -19,7 +19,7 @@ KNOWN_ANSWERS = [
 def test_known_answers_of_random123(line: str) -> None:
     words = [int(word, 16) for word in line.split()]
     counter, stream, key = (words[i] | words[i + 1] << 32 for i in (0, 2, 4))
-    # The counter is computed together with others, because a block must not depend on its neighbours.
+    # Compute the block together with other blocks, because a block must not depend on its neighbours.
     counters = np.array([7, counter, 2**40], dtype=np.uint64)
     found = philox_words(key, counters, stream)
     assert found[:, 1].tolist() == words[6:]

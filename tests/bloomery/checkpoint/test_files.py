@@ -1,4 +1,4 @@
-"""Test that a damaged file of a checkpoint raises an error of ours, whatever its bytes are."""
+"""Test that a damaged file of a checkpoint raises an error of Bloomery, whatever the bytes of the file are."""
 
 from __future__ import annotations
 

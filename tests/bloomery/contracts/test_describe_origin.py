@@ -1,4 +1,4 @@
-"""Test what the pages say about what they were made from."""
+"""Test the sentences on a page that name its inputs, and the mark of an artefact that is out of date."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def test_the_origin_names_the_inputs_in_words_and_begins_with_the_version() -> N
     assert describe_origin({}).count(":") == 0
 
 
-def test_the_mark_says_how_to_build_the_artefact_again() -> None:
+def test_the_mark_states_how_to_build_the_artefact_again() -> None:
     text = describe_stale(Stale("training", "the corpus", "train"))
     assert text.startswith("Out of date: the training is older than the corpus. To build it again, ")
     assert text.endswith(" with the target train.")

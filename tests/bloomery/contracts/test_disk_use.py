@@ -26,6 +26,6 @@ def test_a_run_that_ends_by_tokens_needs_disk_only_for_its_real_iterations() -> 
     assert use.index_parts.tokens == run.consumed_samples * 2048 * 2
 
 
-def test_the_total_is_the_sum_of_what_lies_on_the_disk(bloom: RunConfig) -> None:
+def test_the_total_is_the_sum_of_all_artefacts_on_the_disk(bloom: RunConfig) -> None:
     use = disk_use(bloom)
     assert use.total == use.checkpoints + use.export + use.index + use.logs

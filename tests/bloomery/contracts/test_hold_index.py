@@ -94,9 +94,7 @@ def test_a_new_index_that_is_completed_while_the_old_one_is_held_is_opened_inste
     assert contents(paths) == {"2"}
 
 
-def test_an_index_that_disappears_again_and_again_is_an_error_of_ours(
-    paths: RunPaths, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_index_that_is_replaced_repeatedly_is_an_error(paths: RunPaths, monkeypatch: pytest.MonkeyPatch) -> None:
     build(paths, "1")
     results = (paths.results / "index").resolve()
     other = itertools.count()

@@ -89,7 +89,7 @@ def test_real_logs_have_the_planned_size(tmp_path: Path, changes: dict[str, Any]
     assert planned.main_log == pytest.approx(real["records in main_log"], rel=0.05)
 
 
-def test_every_iteration_adds_the_same_bytes_but_for_its_digits() -> None:
+def test_iterations_add_equal_bytes_except_for_the_digits_of_their_numbers() -> None:
     sizes = []
     for samples in (8 * 1_000, 8 * 10_000, 8 * 100_000):
         config = configuration({"training": TRAINING | {"train_samples": samples}})

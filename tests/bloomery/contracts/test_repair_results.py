@@ -87,7 +87,7 @@ def test_a_copy_that_differs_is_neither_linked_nor_lost(place: Place, damage: st
     assert {path: path.read_text() for path in place.shown.rglob("*") if path.is_file()} == before
 
 
-def test_a_result_that_another_process_writes_is_left_to_it(place: Place) -> None:
+def test_a_result_that_another_process_writes_is_not_repaired(place: Place) -> None:
     with locked(place):
         assert restore_links(place.pointer.parent) == []
     assert restore_links(place.pointer.parent) == [place]

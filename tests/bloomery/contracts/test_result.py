@@ -123,7 +123,7 @@ def test_the_copy_of_the_pointer_stays_when_the_pointer_is_deleted(place: Place)
     assert check_result(place, content=True).made_from == {"checkpoint": "1"}
 
 
-def test_a_newer_result_of_another_name_may_take_over_an_entry(tmp_path: Path) -> None:
+def test_a_newer_result_of_another_name_may_replace_a_link_of_an_older_one(tmp_path: Path) -> None:
     old, new = (Place.of(tmp_path / f"results/publish/{name}.json") for name in ("old", "new"))
     write(old, "1", "publish.json", "old/weights")
     write(new, "2", "publish.json", "new/weights")
@@ -279,7 +279,7 @@ def test_a_file_whose_linked_copy_has_another_size_is_found(index: Place, large:
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"format": 1}', "[" * 100_000])
-def test_a_damaged_pointer_is_an_error_in_our_own_words(place: Place, text: str) -> None:
+def test_a_damaged_pointer_is_an_input_error(place: Place, text: str) -> None:
     place.pointer.parent.mkdir(parents=True)
     place.pointer.write_text(text)
     with pytest.raises(InputError, match=r"delete this file|JSON"):

@@ -33,7 +33,7 @@ def test_a_name_has_only_letters_digits_and_a_few_signs(name: str) -> None:
     assert checked_name("step00000100-copy.1_a") == "step00000100-copy.1_a"
 
 
-def test_a_path_that_is_only_read_may_lead_anywhere_but_must_be_possible() -> None:
+def test_a_path_that_is_only_read_may_lead_anywhere_but_must_be_valid() -> None:
     for path in ("../../tokens/00000", "/data/fr", "a"):
         assert checked_read_path(path) == path
     for path in ("", "a\0", "a\nb", "x" * 201, "x/" * 1500):

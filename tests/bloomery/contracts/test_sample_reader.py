@@ -122,7 +122,7 @@ def test_the_number_of_open_token_files_is_limited(tmp_path, monkeypatch):
 
 
 def linked_index(tmp_path, name, token):
-    """Write an index of the workflow's form, and lead the documented folder `index` to it."""
+    """Write an index as a result of the workflow, and link the documented folder `index` to it."""
     folder, index = tmp_path / name, tmp_path / "index"
     folder.mkdir()
     write_index(folder, [[[token, 2]], [[token, 2]]], [(0, 0), (1, 0)], 2, [0])
@@ -144,7 +144,7 @@ def test_an_open_reader_does_not_follow_the_links_to_a_new_index(tmp_path):
     assert SampleReader(index).train(0).tolist() == [7, 2, 7]
 
 
-def test_a_reader_of_a_removed_index_says_that_a_new_one_replaced_it(tmp_path):
+def test_a_reader_of_a_removed_index_reports_that_a_new_one_replaced_it(tmp_path):
     reader = SampleReader(linked_index(tmp_path, "old", 5))
     linked_index(tmp_path, "new", 7)
     shutil.rmtree(tmp_path / "old")

@@ -19,7 +19,7 @@ from bloomery.detect.spike import SpikeDetector
 OWN = DivergenceConfig()
 BLOOM = PLANS["BLOOM: ramp-up from 192 to 2048 samples"]
 BEGIN, AT = 31_000, 2048
-"""Iteration after which the loss climbs, near BLOOM's published loss of 2.2, and number of healthy iterations."""
+"""Iteration after which the loss climbs (BLOOM's published loss is about 2.2 there); number of healthy iterations."""
 
 
 def detector(window: int = OWN.window_iterations) -> DivergenceDetector:
@@ -27,17 +27,17 @@ def detector(window: int = OWN.window_iterations) -> DivergenceDetector:
 
 
 def climbing(seed: int, duration: int = 300, shape: str = "linear") -> Simulated:
-    """A training that is healthy for `AT` iterations and then diverges."""
+    """Simulate a training that is healthy until iteration `BEGIN` and then diverges."""
     return diverging(BLOOM, AT, min(duration, 1500), seed, first=BEGIN - AT + 1, climb=climb(shape, duration))
 
 
 def rise_at(found: Divergence, run: Simulated) -> float:
-    """Relative rise of the loss without noise at an alarm."""
+    """Return the relative rise of the loss without noise at an alarm."""
     return float(run.trend[found.iteration - run.first] / run.trend[AT - 1]) - 1.0
 
 
 def steady(loss: float, count: int) -> list[float]:
-    """Losses that alternate by 1 % around a value."""
+    """Return losses that alternate between 1 % above and 1 % below a value."""
     return [loss * (1.01 if number % 2 else 0.99) for number in range(count)]
 
 
@@ -52,7 +52,7 @@ def test_a_climb_from_2_2_to_3_is_found_in_19_of_20_runs_before_a_rise_of_10_per
 
 
 def test_a_climb_that_the_spike_detector_misses_is_found() -> None:
-    """The window of the spike detector adapts to the trend, which was the reason for this detector."""
+    """The spike detector's window of usual values climbs with the loss, so the spike detector finds nothing."""
     own = SpikeConfig()
     spikes = SpikeDetector(own.window_iterations, own.deviations)
     run = climbing(seed=3)
@@ -67,7 +67,7 @@ def test_healthy_trainings_with_warm_up_ramp_up_curriculum_and_spikes_raise_no_a
     assert list(alarms(detector(), run)) == []
 
 
-def test_a_divergence_is_reported_once_with_its_levels_its_begin_and_the_gradient_norm() -> None:
+def test_a_divergence_is_reported_once_with_its_levels_its_beginning_and_the_gradient_norm() -> None:
     run = climbing(seed=4)
     (found,) = alarms(detector(), run)
     assert found.iteration % BLOCK == 0
@@ -131,7 +131,7 @@ def test_small_steps_of_a_curriculum_do_not_hide_a_divergence() -> None:
 def test_a_resumed_training_gives_the_same_verdicts_as_an_uninterrupted_one(window: int, stop: int) -> None:
     """Only the last `records_needed` iterations before the resume are shown to the new detector."""
     rows = list(climbing(seed=6).rows())
-    # Losses that are not finite, also for a whole block.
+    # Some losses are not finite, and one whole block has no finite loss.
     for number in (1500, 1700, *range(1800, 1840)):
         rows[number] = (rows[number][0], math.nan, math.inf, rows[number][3])
     whole, resumed = detector(window), detector(window)
@@ -151,7 +151,7 @@ def test_a_repeated_iteration_is_not_compared_with_the_attempt_before() -> None:
     assert not any(own.seen(number, 3.0, 0.2) for number in range(257, 513))
 
 
-def test_nothing_is_judged_in_the_first_272_iterations_or_before_half_a_block_of_finite_values() -> None:
+def test_nothing_is_judged_before_iteration_272_or_before_half_a_block_of_finite_values() -> None:
     for first, found_at in ((208, 272), (272, 304)):
         own = detector()
         losses = [*steady(2.0, first), *steady(3.0, 200)]

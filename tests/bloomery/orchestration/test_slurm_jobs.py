@@ -53,7 +53,7 @@ def test_a_folder_for_temporary_files_that_others_may_change_ends_the_job(tmp_pa
     else:
         place.mkdir()
         if kind == "of another user":
-            # A test without root's rights cannot give a folder away, so it finds root's folder instead.
+            # Only root can change the owner of a folder. Other users test with a folder that belongs to root.
             if os.getuid() == 0:
                 os.chown(place, 12345, 12345)
             else:

@@ -14,7 +14,7 @@ from bloomery.spec.checkpoint_size import checkpoint_bytes, checkpoint_size
 
 
 def test_blooms_checkpoint_has_the_published_size(bloom: RunConfig) -> None:
-    """BigScience states 2.3 TB, which is TiB (train/tr11-176B-ml/README.md)."""
+    """BigScience states 2.3 TB and means TiB (train/tr11-176B-ml/README.md)."""
     assert round(checkpoint_bytes(bloom) / 2**40, 1) == 2.3
 
 
@@ -34,7 +34,7 @@ def test_sgd_saves_fewer_moments_than_adam(momentum: float, moments: int) -> Non
 
 
 def save_a_checkpoint(folder: Path, layout: dict[str, Any]) -> None:
-    """Train two iterations, of which the last one saves."""
+    """Train two iterations, and save a checkpoint after the second iteration."""
     from segments import opened
 
     from training.loop.run_segment import train

@@ -22,7 +22,7 @@ def test_the_layout_of_the_archive_is_exact(sizes: list[int]) -> None:
     assert torch_file_bytes(pickled, sizes) == len(file.getvalue())
 
 
-def test_the_description_of_the_tensors_is_close() -> None:
+def test_the_computed_size_with_descriptions_of_tensors_is_close() -> None:
     import torch
 
     state = {f"self_attention.{number}.weight": torch.zeros(300, 200) for number in range(12)}

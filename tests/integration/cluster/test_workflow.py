@@ -95,7 +95,7 @@ def test_ctrl_c_leaves_no_job_and_the_next_start_resumes(
     process.send_signal(signal.SIGINT)
     talk, _ = process.communicate(timeout=900)
     assert process.returncode != 0
-    # Otherwise the cancel failed, and Snakemake says why.
+    # If the training finished, the cancel failed, and Snakemake's output states why.
     assert "finished" not in (workflow.run_folder / "train/logs/main_log.txt").read_text(), talk
     wait_for(lambda: not alive(cluster, workflow), 600, every=0.2)
     assert not workflow.planned("index")

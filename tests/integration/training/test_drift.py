@@ -68,7 +68,7 @@ def test_a_training_that_drifts_finishes_by_itself_with_the_losses_of_an_undistu
         segment={"max_crashes": 3},
     )
     runs = {}
-    # Found on the grid after iteration 6, before the save after iteration 8, and before the last save.
+    # The drifts are found by the regular comparison after iteration 6, and before the saves after iterations 8 and 10.
     for name, plan in {"undisturbed": set(), "drifting": {(1, 5), (2, 8), (3, 10)}}.items():
         run = tmp_path / name
         runs[name] = ForkedSegments(monkeypatch, run, make_run(run, configuration), _rank_that_drifts)

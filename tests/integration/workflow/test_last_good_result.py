@@ -92,7 +92,7 @@ def test_an_encode_that_fails_or_is_killed_leaves_an_index_that_verifies_and_ope
 ) -> None:
     workflow = copied()
     run = workflow.run_folder
-    # A copy has no hard links, so the index is built again, which links the copied token files.
+    # The copied run has no hard links. So build the index again, with links to the copied token files.
     (run / "results/index.json").unlink()
     workflow.run("index")
     reader = SampleReader(run / "index")

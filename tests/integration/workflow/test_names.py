@@ -21,7 +21,7 @@ def test_every_value_in_a_command_is_quoted() -> None:
             assert [value for value in values if not value.endswith(":q")] == [], command
 
 
-def test_a_root_may_have_spaces_and_a_source_any_character(fresh: Callable[..., Workflow]) -> None:
+def test_a_root_may_have_spaces_and_a_source_special_characters(fresh: Callable[..., Workflow]) -> None:
     workflow = fresh().changed("root", "x y é").changed("corpus.dedup.partitions", 1)
     texts = workflow.folder / "my texts ü"
     texts.mkdir()

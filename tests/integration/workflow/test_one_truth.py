@@ -86,7 +86,7 @@ def test_new_times_of_files_mark_nothing(finished: Workflow) -> None:
     assert not any("OLDER" in text for _, text in lines(gather_summary(finished.run_folder)))
 
 
-def test_every_page_says_what_it_was_made_from(finished: Workflow) -> None:
+def test_every_page_states_what_it_was_made_from(finished: Workflow) -> None:
     inputs = {"corpus": "clean texts ", "tokenizer": "tokenizer ", "training": "finished training "}
     for name, words in inputs.items():
         page = RunPaths(finished.run_folder).report / f"{name}.html"
@@ -120,7 +120,7 @@ def test_what_a_finished_run_no_longer_needs_may_be_deleted(finished: Workflow, 
 def test_what_proves_the_model_must_exist(finished: Workflow, tmp_path: Path, gone: tuple[str, ...], link: str) -> None:
     run = RunPaths(tmp_path / "tiny")
     shutil.copytree(finished.run_folder, run.run, symlinks=True)
-    shutil.rmtree(run.checkpoints)  # Its check would find a missing index, too.
+    shutil.rmtree(run.checkpoints)  # The check of checkpoints also needs the index.
     for name in gone:
         path = run.run / name
         if path.is_dir() and not path.is_symlink():

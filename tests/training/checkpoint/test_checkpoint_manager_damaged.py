@@ -1,7 +1,7 @@
-"""Test that a checkpoint which cannot be loaded, although its hashes match, is skipped for the one before it.
+"""Test that a checkpoint which cannot be loaded is skipped, although its hashes match.
 
-The training must then continue exactly as from the older checkpoint. Every reader of manifests must skip the damaged
-checkpoint from then on.
+The checkpoint before it is loaded, and the training must continue exactly as from that checkpoint. From then on, every
+reader of manifests must skip the damaged checkpoint.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _changed_state(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _not_finite(kind: str) -> Damage:
-    """Return a damage that sets one element of the optimizer state of replica 1 to NaN, as older versions sealed it."""
+    """Return a damage that sets an element of replica 1's optimizer state to NaN. Older versions saved such states."""
 
     def damage(folder: Path) -> None:
         with _changed_state(folder / OPTIMIZER.format(1)) as state:
@@ -167,7 +167,10 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
     "a manifest without the logits": (_unlisted(REFERENCE_NAME), f"does not list {REFERENCE_NAME}"),
     "a manifest without one rank's generator states": (_unlisted(RANDOM), f"does not list {RANDOM}"),
 }
-"""For each case: the damage, after which the manifest is rewritten with good hashes, and the expected problem."""
+"""Name of a case -> the damage, and the problem that the load must report.
+
+After the damage, the manifest is rewritten with the hashes of the damaged files.
+"""
 
 
 class _Training:
@@ -285,8 +288,11 @@ def test_a_damaged_checkpoint_is_skipped_whatever_its_damage_is(
 
 
 def _failures(run: Path, every: Path, good: Path) -> list[tuple[int, str]]:
-    """Return exit code and message of: a folder without a good checkpoint, a disk that does not answer during the load
-    on one rank, and a changed precision."""
+    """Return the exit code and the message of three failed loads.
+
+    In the first load, no checkpoint is good. In the second, the disk does not answer on one rank. In the third, the
+    configuration does not fit.
+    """
     from bloomery.base.errors import BloomeryError
     from training.checkpoint import checkpoint_manager
 
@@ -339,7 +345,7 @@ def test_changed_versions_are_known_after_a_load(saved: tuple[Path, list[list[li
     assert (recorded["bloomery"], recorded["torch"]) == (bloomery.__version__, torch.__version__)
     assert recorded.get("commit") == source_commit()
     folder = shutil.copytree(run / "checkpoints", tmp_path / "checkpoints") / "step00000003"
-    # Older versions of Bloomery recorded neither themselves nor a digest.
+    # Older versions of Bloomery recorded neither their own version nor a digest.
     older = read_checkpoint(folder).model_copy(
         update={"versions": {"torch": "2.0", "deepspeed": recorded["deepspeed"]}}
     )

@@ -1,4 +1,4 @@
-"""Test that a sealed checkpoint whose copies differ is skipped when a training loads its checkpoints."""
+"""Test that a saved checkpoint whose copies differ is skipped when a training loads its checkpoints."""
 
 from __future__ import annotations
 

@@ -14,12 +14,12 @@ MODEL = ModelConfig(layers=2, hidden_size=32, heads=4, sequence_length=32)
 
 @pytest.mark.parametrize("name", ["float32", "bfloat16", "float16", "float64"])
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
-def test_one_value_at_any_place_is_found(name: str, value: float) -> None:
+def test_one_value_that_is_not_finite_is_found_at_any_place(name: str, value: float) -> None:
     import torch
 
     from training.checkpoint.finite import is_finite
 
-    # The sizes are around multiples of the widths of vector registers.
+    # The sizes are near multiples of the number of elements in a vector register.
     for size in (1, 7, 8, 33, 1025):
         tensor = torch.linspace(-3e4, 3e4, size).to(getattr(torch, name))
         assert is_finite(tensor)

@@ -55,7 +55,7 @@ def _load(configuration, folder):
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """Return the folder of a run whose only checkpoint has different copies, after a training without drift."""
+    """Train without drift, and then make copies in the only checkpoint differ. Return the run's folder."""
     folder = tmp_path_factory.mktemp("trained") / "run"
     run_ranks(_train, 2, LAYOUT, folder)
     checkpoint = max((folder / "train" / "checkpoints").glob("step*"))
@@ -162,7 +162,7 @@ def test_a_training_refuses_different_copies_names_the_repair_and_resumes_after_
     export = ExportStage(name="r", model_name="r", export=ExportConfig(), model=LAYOUT.model, licences={})
     with pytest.raises(CheckFailedError, match="repaired, and its reference logits have not been computed since"):
         export_model(export, run, run.export / "r", checkpoint_name=checkpoint.name)
-    # The first load adds the reference logits, with which the second load is compared, on another layout.
+    # The first load adds reference logits. The second load, on another layout, is compared with these logits.
     assert run_ranks(_load, 2, LAYOUT, run.run) == [read_checkpoint(checkpoint).iteration] * 2
     manifest = read_checkpoint(checkpoint)
     assert manifest.files == files_of(checkpoint)

@@ -39,7 +39,7 @@ def test_a_value_that_is_not_finite_is_a_failed_write(tmp_path: Path, background
         writer.save_tensors({"logits": bad}, tmp_path / "second.pt")
     else:
         writer.note_not_finite("weight x")
-    # The background save holds copies. The value is found although the training has overwritten it since.
+    # The background save holds copies. The writer finds the NaN, although the training has overwritten the state.
     bad.zero_()
     writer.save_tensors({"fine": good}, tmp_path / "third.safetensors")
     writer.end()

@@ -138,7 +138,7 @@ def test_a_resumed_guard_gives_the_same_verdict_as_an_uninterrupted_one() -> Non
 
 
 def climbing(last: int, begin: int = 320, **values: Any) -> list[MetricsRecord]:
-    """Records of a loss that climbs by 0.1 % in each iteration after iteration `begin`."""
+    """Return records of a loss that climbs by 0.1 % in each iteration after iteration `begin`."""
     noise = (1.0, 1.005, 0.995, 1.002)
     return [
         record(number, loss=2.0 * noise[number % 4] * (1 + 0.001 * max(0, number - begin)), norm=0.2, **values)
@@ -169,7 +169,7 @@ def test_a_slow_divergence_is_reported_once_with_its_measured_values() -> None:
     assert watched(guards(divergence=None), climbing(480)) == {}
 
 
-def test_a_divergence_rolls_back_to_before_its_begin_until_no_roll_back_is_left() -> None:
+def test_a_divergence_rolls_back_to_before_its_beginning_until_no_roll_back_is_left() -> None:
     policy = guards(divergence={"window_iterations": 512, "action": "roll_back"}, max_roll_backs=1)
     (verdict,) = watched(policy, climbing(400)).values()
     assert (verdict.action, verdict.skip.stop) == ("roll_back", BATCH * 384)
@@ -211,5 +211,5 @@ def test_a_change_of_the_mixture_is_not_a_divergence() -> None:
     changed = watched(guards(), records, mixture_changes=[400 * BATCH])
     assert [verdict.event for verdict in changed.values()] == ["spike"]
     assert "divergence" in {verdict.event for verdict in watched(guards(), records).values()}
-    # Also if the training is resumed after the change.
+    # The same holds if the training is resumed after the change.
     assert watched(guards(), records, past=420, mixture_changes=[400 * BATCH]) == {}

@@ -14,7 +14,7 @@ def _first_difference(
     wrong: dict[int, tuple[list[int], list[int]]],
     results: dict[int, list[Result]] | None = None,
 ) -> Difference | None:
-    """Compare ranks of which those in `wrong` have other results in their first and second computation."""
+    """Compare ranks. `wrong` has the fingerprints (first, second computation) of ranks that are not healthy."""
     computations = [
         Computation(f"n{rank}", (results or {}).get(rank, RESULTS), *wrong.get(rank, (HEALTHY, HEALTHY)))
         for rank in range(parallel.world_size)

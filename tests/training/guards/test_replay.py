@@ -94,7 +94,7 @@ def _faulty_gradient(configuration: TrainStage, folder: Path) -> tuple[list[str 
         rank = run.trainer.mesh.rank
         os.environ["SLURMD_NODENAME"] = f"n{rank}"
         weight = run.trainer.network.local_modules()[2].mlp.dense_4h_to_h.weight
-        # No wrong result, a wrong first result (a transient fault), and a wrong bit in each result (a lasting fault).
+        # Three replays: without a fault, with a wrong first result (transient), and with wrong results only (lasting).
         for calls in (range(0), range(1), range(100)):
             with _wrong_bit(weight, calls if rank == 1 else range(0)):
                 found = replay(run.trainer, _batch(run))
@@ -130,7 +130,10 @@ def test_a_wrong_bit_in_the_gradient_of_one_rank_is_reported_with_rank_and_node(
 
 
 def _faulty_stage(configuration: TrainStage, folder: Path) -> tuple[list[str], str]:
-    """Return the messages of replays in which rank 1 makes errors, and the status of a training with errors."""
+    """Return the messages of three replays in which rank 1 or rank 3 computes wrongly, and the status of a training.
+
+    In this training, rank 3 computes wrongly.
+    """
     import torch
 
     from training.guards.replay import replay
@@ -171,7 +174,7 @@ def _faulty_stage(configuration: TrainStage, folder: Path) -> tuple[list[str], s
             handle.remove()
         assert found is not None
         said.append(found.message)
-        # The weight of the last LayerNorm in the second stage, on rank 3.
+        # On rank 3, the gradient of the last LayerNorm's weight is wrong. Rank 3 is in the second stage.
         value = modules[max(modules) - 1].weight if rank == 3 else next(run.trainer.network.parameters())
         calls_of_value = range(10_000) if rank == 3 else range(0)
         with _wrong_bit(value, calls_of_value):

@@ -76,7 +76,7 @@ def _drift(configuration: TrainStage, folder: Path) -> list[str | None]:
             torch.rand(1)
         check()
         torch.manual_seed(1)
-        # No other rank holds a copy of these two.
+        # No other rank holds a copy of this tensor.
         split = block.mlp.dense_h_to_4h.weight._hp_mapping.hp_fragment
         kept = split.detach().clone()
         if rank == 2:

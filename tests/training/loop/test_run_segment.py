@@ -275,7 +275,7 @@ def test_training_continues_while_a_checkpoint_is_written(tmp_path: Path) -> Non
     assert longest_save >= WRITING_SECONDS, "the deadline must reserve time for the longest save"
     assert batches_timed == 0, "DeepSpeed must not accumulate times over the iterations"
     waited = [step["iteration"] for step in steps(tmp_path).values() if step.get("save_seconds", 0) > 0]
-    # The last save is after the last record.
+    # The wait of the last save is not recorded, because this save follows the last record.
     assert {3, 5} <= set(waited)
     assert {1, 2}.isdisjoint(waited)
     log = (tmp_path / "train" / "logs" / "main_log.txt").read_text()

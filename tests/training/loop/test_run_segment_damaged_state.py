@@ -1,4 +1,4 @@
-"""Test that a NaN in the state of a training never needs a person, and that no checkpoint with a NaN is sealed."""
+"""Test that a NaN in the state of a training never needs a person, and that no checkpoint with a NaN is saved."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from training.guards.incident import incident_files, read_incident
 pytestmark = [pytest.mark.distributed, pytest.mark.slow]
 
 SHAPE: dict[str, Any] = {"samples": 200, "validation": {"every_iterations": 100, "samples": 4}}
-"""A training of 14 iterations."""
+"""Settings of a training of 14 iterations."""
 TOTAL = 14
 
 
@@ -69,7 +69,7 @@ def undisturbed(finished: Path) -> Any:
     return {n: (record["loss"], record["grad_norm"]) for n, record in steps(finished).items()}
 
 
-def test_a_nan_in_a_master_weight_shortly_before_the_end_is_not_sealed_and_the_chain_finishes(
+def test_a_nan_in_a_master_weight_shortly_before_the_end_is_not_saved_and_the_chain_finishes(
     tmp_path: Path, undisturbed: Any
 ) -> None:
     """The state at the last save is not finite. torchrun starts the ranks, and rank 1 holds the NaN."""
@@ -86,9 +86,9 @@ def test_a_nan_in_a_master_weight_shortly_before_the_end_is_not_sealed_and_the_c
 
 
 def test_a_nan_ends_the_segment_although_the_guard_would_end_the_training(tmp_path: Path, undisturbed: Any) -> None:
-    """Saves are so rare that the guard skips six updates first. The cause is the state, so no person is needed.
+    """The guard skips six updates before a save is due. The NaN is in the state, so a restart without a person helps.
 
-    The weight is a copy on replica 1, which DeepSpeed does not save.
+    The NaN is in a weight on replica 1. DeepSpeed saves the weights of replica 0 only.
     """
     configuration = stage(data=2, checkpoint={"every_iterations": 5}, **SHAPE)
     rare = stage(data=2, checkpoint={"every_iterations": 100}, **SHAPE)
@@ -99,7 +99,7 @@ def test_a_nan_ends_the_segment_although_the_guard_would_end_the_training(tmp_pa
     ((_, iteration, message),) = _restarts(tmp_path / "rare")
     assert iteration == 9
     assert "on rank 1 is not finite" in message
-    # A save finds the NaN of the copy too, although replica 0 writes the weights.
+    # If a save is due first, it finds the NaN too, although replica 1 does not write its weights.
     often = Plant("weights", 3, 1, str(tmp_path / "other mark"))
     endings, losses = _chain(tmp_path / "often", configuration, often)
     assert (endings, losses) == ([("crashed", 0), ("finished", TOTAL)], undisturbed)
@@ -125,7 +125,7 @@ def test_a_nan_that_always_returns_ends_the_chain_with_advice(tmp_path: Path) ->
 def test_a_resume_records_changed_software_and_damaged_checkpoints(
     tmp_path: Path, finished: Path, undisturbed: Any
 ) -> None:
-    """The newest checkpoint's manifest is damaged, and the logits of the one before it are other ones."""
+    """The newest checkpoint has a damaged manifest, and the one before it has changed reference logits."""
     run = shutil.copytree(finished, tmp_path / "run")
     newest, middle, oldest = step_folders(RunPaths(run).checkpoints)
     manifest = newest / MANIFEST_NAME

@@ -20,7 +20,7 @@ from training.guards.incident import incident_files, read_incident
 pytestmark = [pytest.mark.distributed, pytest.mark.slow]
 
 BATCH, HEALTHY = 8, 336
-"""Samples of a batch, and iterations before the learning rate is raised."""
+"""Samples of a batch; number of iterations before the learning rate is raised."""
 
 
 def _training(learning_rate: float, iterations: int | None) -> TrainStage:
@@ -56,7 +56,7 @@ def _chain(stages: list[TrainStage], folder: Path) -> list[Segment]:
     return found
 
 
-def test_a_learning_rate_that_is_too_high_is_rolled_back_with_the_samples_since_the_divergence_began(
+def test_a_divergence_at_a_high_learning_rate_is_rolled_back_with_the_samples_since_its_beginning(
     tmp_path: Path,
 ) -> None:
     stages = [_training(1e-3, HEALTHY), _training(0.5, None)]

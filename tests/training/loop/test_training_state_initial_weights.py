@@ -26,7 +26,7 @@ def _state(run: Any) -> dict[str, Any]:
 
 
 def _open_twice(configuration: TrainStage, folder: Path) -> tuple[list[int], list[str]]:
-    """Train and save, then open the training again. All uninitialised memory holds NaN meanwhile.
+    """Train and save, then open the training again. During both openings, uninitialised memory is filled with NaN.
 
     Return the number of elements that each opening drew, and what was wrong.
     """
