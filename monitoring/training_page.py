@@ -81,7 +81,7 @@ def training_page(
         events: what guards detected and did, in order.
         energy: energy of all segments together; None if it was not measured.
         origin: sentence that says what the page was made from.
-        stale: sentence that says that the training is out of date; None if it is not.
+        stale: sentence that says that the training is out of date; None if the training is up to date.
 
     Raises:
         InputError: there is no record of an iteration.

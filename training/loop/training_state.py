@@ -172,7 +172,7 @@ class TrainingState:
             self.pending = None
             waited = format_seconds(save.waited_seconds + ended - started)
             self.note(
-                f"checkpoint {save.name} is written after {format_seconds(ended - save.started)}; training waited "
+                f"checkpoint {save.name} was written in {format_seconds(ended - save.started)}; training waited "
                 f"{waited}"
             )
 
