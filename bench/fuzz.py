@@ -3,9 +3,9 @@
 python bench/fuzz.py --mutations 10000 > bench/results/fuzz.json
 
 tests/support/hostile_run.py makes a finished run. Each mutation copies the run, changes one of its files (manifest,
-parity.json, reference, metrics, card, index, segments and others) and calls the verbs that read this file. A verb must
-succeed or raise an error of Bloomery. In addition, every single value of the JSON files is replaced by several other
-values, as in a careless edit (`--no-edits` leaves this out). The seed and the number of a mutation determine the
+parity.json, reference, metrics, card, index, segments and others) and calls the commands that read this file. A command
+must succeed or raise an error of Bloomery. In addition, every single value of the JSON files is replaced by several
+other values, as in a careless edit (`--no-edits` leaves this out). The seed and the number of a mutation determine the
 mutation, so `--no-edits --first NUMBER --mutations 1` repeats the mutation NUMBER. The program prints JSON on stdout,
 and each kind of failure on stderr. The exit code is 1 if the result contains a failure.
 """

@@ -136,12 +136,12 @@ def _facts(
         ),
         ("time of all iterations", f"{format_seconds(speed.seconds)}, without starts, validations and saves"),
         (
-            "speed",
-            f"{speed.tokens_per_second:,.0f} tokens per second of this time (median of the iterations: "
+            "speed over all iterations",
+            f"{speed.tokens_per_second:,.0f} tokens per second (median of the iterations: "
             f"{speed.median_tokens_per_second:,.0f})",
         ),
         (
-            "TFLOP/s per device over this time",
+            "TFLOP/s per device over all iterations",
             f"{speed.tflops_hardware:.4g} with recomputation, {speed.tflops_model:.4g} without",
         ),
         ("segments of the training", str(len({record.segment for record in records}))),

@@ -40,7 +40,7 @@ def not_finite_in_file(name: str, state: Any, parameters: Sequence[Parameter]) -
     """Describe the first tensor of a saved state that is not finite. Return None if all tensors are finite.
 
     Args:
-        name: name of the file that holds the state. In DeepSpeed's names it contains the pipeline layer.
+        name: name of the file that holds the state. The name of a layer's file contains the layer's number.
         state: nested dictionaries, lists and tuples with tensors.
         parameters: declared parameters of the model, whose names are used in the description.
     """

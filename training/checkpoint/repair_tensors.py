@@ -30,7 +30,7 @@ _CHUNK = 1 << 24
 
 
 def open_to_save(path: Path) -> dict[str, Any]:
-    """Open a checkpoint's file, with the objects of DeepSpeed's classes in it, so that it can be saved again unchanged.
+    """Open a checkpoint's file. Objects of DeepSpeed's classes in it keep their classes when the file is saved again.
 
     Raises:
         InputError: the file is not a state dict of tensors, plain data and these classes.

@@ -40,7 +40,7 @@ def never_refusal(
         paths: paths of the run.
         newest: manifest of the newest checkpoint.
         changes: all changed configuration keys.
-        phrases: one phrase for each change that prevents the resume.
+        phrases: phrases that describe the changes of keys, tokenizer and samples.
         keep: phrase that says what a resume needs.
     """
     needed: dict[str, Any] = {each.key: each.before for each in changes if each.policy is Policy.NEVER}

@@ -175,4 +175,4 @@ def _archive(paths: RunPaths, newest: CheckpointManifest, changed: list[str], ke
             place.rename(archive / place.name)
     say(f"the training starts from the beginning because of these changes: {'; '.join(changed)}")
     say(f"the old training was moved to {archive}; resuming it would need: {keep or 'training.on_change: continue'}")
-    say("as long as training.on_change is restart, every later change of such a key restarts the training again")
+    say("as long as training.on_change is restart, further changes like these restart the training again")
