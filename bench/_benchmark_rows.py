@@ -87,12 +87,12 @@ def divergence(result: Result) -> Iterator[Row]:
     limited = [each for each in result["divergences"] if each["limited"]]
     (asked,) = (each for each in limited if (each["iteration"], each["shape"], each["duration"]) == ASKED_DIVERGENCE)
     yield Row(
-        "simulated slow divergences with BLOOM's full batch that are found before the loss has risen by 10 %, of 20; "
-        f"the fewest of {len(limited)} shapes and positions",
+        "simulated slow divergences that are found before the loss has risen by 10 %, of 20, with BLOOM's full batch; "
+        f"the smallest number over {len(limited)} shapes and positions",
         f"{result['limits']['found_of_20']}",
-        f"{min(each['found_of_20'] for each in limited)}; from 2.2 to 3.0 in 300 iterations {asked['found_of_20']}, at "
-        f"a rise of {100 * asked['rise_at_alarm']['median']:.1f} %",
-        f"spike detector: {result['found_by_the_spike_detector_of_20']}",
+        f"{min(each['found_of_20'] for each in limited)}; {asked['found_of_20']} for a rise from 2.2 to 3.0 in 300 "
+        f"iterations, found when the loss has risen by {100 * asked['rise_at_alarm']['median']:.1f} % (median)",
+        f"the spike detector finds {result['found_by_the_spike_detector_of_20']} of 20 for the same rise",
     )
     yield Row(
         f"false alarms of divergence in 100,000 healthy iterations, of {result['healthy_iterations']:,} simulated",
@@ -155,8 +155,8 @@ def planned_sizes(result: Result) -> Iterator[Row]:
     largest = {what: max(abs(shape[what]["deviation"]) for shape in shapes) for what in ("checkpoint", "logs", "index")}
     shown = ", ".join(f"{what} {100 * deviation:.1f} %" for what, deviation in largest.items())
     yield Row(
-        f"planned bytes against the files of real runs, {len(shapes)} shapes: layouts, precisions, optimizers, 100 to "
-        "10,000 iterations",
+        f"deviation of planned bytes from the files of real runs; {len(shapes)} runs with different layouts, "
+        "precisions and optimizers, and 100 to 10,000 iterations",
         f"within {100 * result['limit']:.0f} %",
         f"greatest deviation: {shown}",
     )

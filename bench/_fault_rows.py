@@ -15,8 +15,8 @@ def last_good_result(result: Result) -> Iterator[Row]:
     rules = {name.partition(",")[0] for name, count in result["tries_by_rule"].items() if count}
     killed = sum(count for name, count in result["tries_by_rule"].items() if name.endswith("kill"))
     yield Row(
-        f"last good results that are lost when a job of {len(rules)} rules fails or is killed; {result['tries']} jobs, "
-        f"{killed} of them killed",
+        f"last good results that are lost when a job fails or is killed; {result['tries']} jobs of {len(rules)} rules, "
+        f"of which {killed} were killed",
         "0",
         f"{len(result['lost'])}",
     )

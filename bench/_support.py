@@ -186,13 +186,16 @@ def finish(benchmark: str, result: dict[str, Any], floors: list[Floor], *, same_
 
 
 def report(benchmark: str, result: dict[str, Any], *, passed: bool) -> int:
-    """Print the JSON result. Return the exit code: 0 if the benchmark passed, else 1."""
+    """Print the JSON result. Return the exit code: 0 if the benchmark passed, otherwise 1."""
     print(json.dumps({"benchmark": benchmark, **result, "passed": passed}, indent=2))
     return 0 if passed else 1
 
 
 def workflow_command(folder: Path, configuration: Path, *targets: str) -> list[str]:
-    """Return the command that runs the workflow in `folder` with the local profile. Default target: everything."""
+    """Return the command that runs the workflow in `folder` with the local profile.
+
+    Without `targets`, the command runs all stages.
+    """
     return [
         *(sys.executable, "-m", "snakemake", *targets, "--snakefile", str(ROOT / "Snakefile")),
         *("--directory", str(folder), "--profile", str(ROOT / "workflow/profiles/local")),

@@ -19,7 +19,7 @@ from _support import ROOT
 
 RESULTS = ROOT / "bench/results"
 NOT_HERE = {"old_bugs"}
-"""Results that are not on the page, because no program of `bench/` makes them alone."""
+"""Results that are not on the page. `bench/refactor/old_bugs.py` makes the result `old_bugs`."""
 
 
 def result_files(folder: Path, name: str) -> list[Path]:

@@ -1,11 +1,11 @@
 """Claim: a training that makes progress between its crashes finishes, with the losses of an undisturbed training.
 
-    python bench/crashes.py > bench/results/crashes.json    # 20 crashes, about 10 minutes
+    python bench/crashes.py > bench/results/crashes.json    # 2 x 20 crashes, about 10 minutes
 
-A tiny training of two processes runs segment after segment through `bloomery train segment`, which starts torchrun. In
-each of the first segments, SIGKILL ends one process at a random moment after the segment's first new checkpoint. The
-limits of crashes are far below the number of crashes, so the training finishes only if progress resets them. One line
-for each crash appears on stderr.
+Two tiny trainings of two processes each (data 2, pipeline 2) run segment after segment through `bloomery train
+segment`, which starts torchrun. In each of the first segments, SIGKILL ends one process at a random moment after the
+segment's first new checkpoint. The number of crashes is far above the configured limits, so a training finishes only if
+each new checkpoint resets the counted crashes. One line for each crash appears on stderr.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _iteration(paths: RunPaths) -> int:
 
 
 def crash(launcher: Launcher, number: int, drawn: random.Random) -> dict[str, Any]:
-    """Run a segment, and kill one of its processes after the first new checkpoint. Return what happened."""
+    """Run a segment, kill one of its processes after the first new checkpoint, and return facts about the segment."""
     paths = RunPaths(launcher.run)
     before = _iteration(paths)
     process = launcher.start(number)
@@ -103,7 +103,7 @@ def chain(folder: Path, shape: dict[str, Any], crashes: int, drawn: random.Rando
 
 
 def main() -> int:
-    """Run, print the result, and return 1 if a training did not finish or has other losses."""
+    """Run the trainings, print the result, and return 1 if a training did not pass."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--crashes", type=int, default=20, help="crashes of each training")
     crashes = parser.parse_args().crashes

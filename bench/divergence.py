@@ -2,18 +2,18 @@
 
 python bench/divergence.py [--metrics METRICS.jsonl] > bench/results/divergence.json
 
-The program simulates losses and gradient norms (tests/support/simulated_losses.py states where the numbers are from)
-and shows them to the divergence detector with its default settings.
+The program simulates losses and gradient norms, and passes them to the divergence detector with its default settings.
+tests/support/simulated_losses.py states where the numbers of the simulation are from.
 
-- Divergences: for each shape of the climb and each position in a training, 20 runs with different noise. The loss
-  climbs by the factor 3.0 / 2.2, and the gradient norm rises fourfold. A run counts as found if the alarm comes before
-  the trend, which is the loss without noise, has risen by 10 %. At the first two positions the batches are small, so
-  the noise limits every detector. These figures are reported, and the limits apply to the other positions.
-- Healthy trainings: complete trainings with warm-up, batch ramp-up, curriculum and spikes that recover. Every alarm is
-  a false one.
-- The spike detector sees runs of the first shape at iteration 31,000, without other spikes.
-- `--metrics` names the metrics of a real training without divergence. Its noise is measured, to compare it with the
-  simulated noise, and alarms are counted.
+- Divergences: the program simulates 20 runs with different noise for each shape of the climb and each position in a
+  training. The loss climbs by the factor 3.0 / 2.2, and the gradient norm rises fourfold. A divergence counts as found
+  if the alarm comes before the trend, which is the loss without noise, has risen by 10 %. At the first two positions,
+  the batches are small, so the noise limits every detector. The limits apply to the other positions only.
+- Healthy trainings: the program simulates complete trainings with warm-up, batch ramp-up, curriculum and spikes that
+  recover. Every alarm in them is false.
+- The spike detector gets the divergences of the first shape at iteration 31,000, in a simulation without spikes.
+- `--metrics` names the metrics of a real training without divergence. The program measures the noise of this training,
+  to compare it with the simulated noise, and counts the alarms.
 
 The program prints JSON.
 """
@@ -42,9 +42,9 @@ from bloomery.detect.spike import SpikeDetector
 
 RUNS = 20
 BEFORE = 5000
-"""Healthy iterations before a divergence, more than the detector's window."""
+"""Largest number of healthy iterations before a divergence. It is larger than the detector's window."""
 LONGEST = 4000
-"""Simulated iterations of a divergence."""
+"""Largest number of simulated iterations of a divergence."""
 LIMITS = {"found_of_20": 19, "rise": 0.10, "false_alarms_per_100000": 1.0, "healthy_iterations": 1_000_000}
 SHAPES = [
     *(("linear", duration) for duration in (300, 1000, 3000, 10_000)),
@@ -83,7 +83,7 @@ def detector() -> DivergenceDetector:
 
 def run_at(place: Place, shape: str, duration: int, seed: int, plan: Plan | None = None) -> Simulated:
     """Simulate one divergence, with up to 5000 healthy iterations before it."""
-    # Different seeds begin at different iterations of a block.
+    # With different seeds, the divergence begins at different places in the detector's block of iterations.
     begin = place.begin + 7 * seed
     healthy = min(place.begin - 1, BEFORE)
     iterations = min(duration, LONGEST)

@@ -1,13 +1,13 @@
-"""Claim: no damage to a file of a run causes a traceback, a write outside of the run, or a call of more than 5 s.
+"""Claim: damage to a file of a run causes no traceback, no write outside of the run, and no call that takes over 5 s.
 
 python bench/fuzz.py --mutations 10000 > bench/results/fuzz.json
 
 tests/support/hostile_run.py makes a finished run. Each mutation copies the run, changes one of its files (manifest,
-parity.json, reference, metrics, card, index, segments and others) and calls the verbs that read this file. A verb must
-succeed or raise an error of Bloomery. Besides, every single value of the JSON files is replaced by several
-others, like by a careless edit (`--no-edits` leaves this out). The seed and the number of a mutation determine the
-mutation, so `--no-edits --first NUMBER --mutations 1` repeats one. The program prints JSON, and each kind of failure on
-stderr. It exits with 1 if there is a failure.
+parity.json, reference, metrics, card, index, segments and others) and calls the commands that read this file. A command
+must succeed or raise an error of Bloomery. In addition, every single value of the JSON files is replaced by several
+other values, as in a careless edit (`--no-edits` leaves this out). The seed and the number of a mutation determine the
+mutation, so `--no-edits --first NUMBER --mutations 1` repeats the mutation NUMBER. The program prints JSON on stdout,
+and each kind of failure on stderr. The exit code is 1 if the result contains a failure.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 from hostile_verbs import EDITED, MOST_SECONDS, Result, edit_by_hand, fuzz, kinds
 
 _BATCH = 500
-"""Mutations of one run. Each batch makes its own run, which takes a few seconds."""
+"""Number of mutations in a batch. Each batch makes its own run, which takes a few seconds."""
 
 
 def _batch(task: tuple[range | str, int]) -> Result:
-    """Make the mutations of a range of numbers, or every edit of the file of this name."""
+    """Make the mutations with the numbers in a range, or every edit of the named file. `task` also has the seed."""
     import torch
     import transformers
 

@@ -2,8 +2,8 @@
 
     python bench/hostile_edits.py --run runs/sample > bench/results/hostile_edits.json
 
-Each draw changes one random byte of a random file of each kind in a copy of the run, verifies the run, and restores the
-byte. No change may be missed.
+In a copy of the run, the program changes one random byte of a random file, verifies the run, and restores the byte. It
+repeats this `--draws` times for each kind of file. `bloomery verify` must find every change.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Make the jobs of a finished run fail or be killed through Snakemake, and check that the last good results load.
+"""Make jobs of a finished run fail, or kill them, and check that the last good results stay in place.
 
     python bench/last_good_result.py --run runs/sample --config config/sample.yaml > bench/results/last_good_result.json
 
 The rules are those whose result is a folder or has several files (tokenizer, index, reports, export, publication and
 logs), and the rule that encodes the token files of the index. Each try makes Snakemake run one of these rules again on
 a copy of the run. Either the job fails while it writes, because no file may be larger than a limit, or the whole
-workflow is killed with SIGKILL at a random moment of the job. Then every result must be the one of before, byte for
-byte, under its documented path. After the last try, the workflow must finish the run again.
+workflow is killed with SIGKILL at a random moment of the job. After each try, every documented path must lead to the
+same bytes as before. After the last try, the workflow must finish the run again.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ RULES = (
     "sync_logs",
 )
 LARGEST_FILE = 20_000
-"""Size in bytes above which a failing job cannot write. Each of these jobs writes a larger file."""
+"""Size in bytes of the largest file that a job can write if it is made to fail. Each of these jobs writes a larger
+file."""
 SHOWN = (
     "tokenizer/tokenizer.json",
     "tokenizer/tokenizer_config.json",
@@ -93,7 +94,7 @@ def logs_of(run: Path, rule: str) -> list[Path]:
 def disturb(run: Path, config: Path, rule: str, how: str, delay: float) -> Try:
     """Run `rule` of the run again and disturb it. A kill comes `delay` seconds after the job has begun.
 
-    First the workflow completes what an earlier try left, so that only this job is disturbed.
+    First, the workflow completes the jobs that an earlier try left incomplete, so that only this job is disturbed.
     """
     workflow = [*workflow_command(ROOT, config), "--until", rule]
     subprocess.run(workflow, check=False, capture_output=True)
@@ -126,7 +127,7 @@ def disturb(run: Path, config: Path, rule: str, how: str, delay: float) -> Try:
 
 
 def _limit_files() -> None:
-    """Let this process and its children write no file above `LARGEST_FILE`."""
+    """Prevent this process and its children from writing a file that is larger than `LARGEST_FILE`."""
     resource.setrlimit(resource.RLIMIT_FSIZE, (LARGEST_FILE, LARGEST_FILE))
 
 

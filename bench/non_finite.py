@@ -3,12 +3,12 @@
     python bench/non_finite.py --rows rows.jsonl > bench/results/non_finite.json    # 200 chains, about 25 minutes
     python bench/non_finite.py --iterations 5                                       # a sample of 20 chains
 
-For each of weights, fp32 master weights, exp_avg and exp_avg_sq, and for each of 50 random iterations, a training of a
-tiny model runs through the real launcher, segment after segment. After the iteration, one random element of one random
-parameter on one random rank becomes NaN, once. The chain must finish without a person, and no sealed checkpoint may
-hold a value that is not finite. The losses must be those of the undisturbed training bit for bit. There is one
-exception: a NaN in the second copy of a tied weight disappears by itself, because the owner's weights are copied after
-each step. Then the guard (training.guards.non_finite: skip) has skipped one update, and later losses differ.
+A chain is a training of a tiny model that runs through the real launcher, segment after segment. After a random
+iteration, one random element of one random tensor on one random rank becomes NaN, once. The tensors are weights, fp32
+master weights, exp_avg and exp_avg_sq, each with 50 random iterations. The chain must finish without a person, and no
+sealed checkpoint may hold a value that is not finite. The losses must equal those of the undisturbed training bit for
+bit. There is one exception: a NaN in the second copy of a tied weight disappears by itself, because the owner's weights
+are copied after each step. Then the guard (training.guards.non_finite: skip) skips one update, and later losses differ.
 
 Each rank is forked from a process that has imported torch, instead of being started by torchrun. One line for each
 chain appears on stderr and in the file of `--rows`. The same command continues an interrupted measurement from that
@@ -43,8 +43,8 @@ SHARED: dict[str, Any] = {
     "segment": {"iterations": 20},
     "validation": {"every_iterations": 100, "samples": 4},
 }
-"""A training of 24 iterations in two segments. The guard ends a training after 6 skipped updates in a row, so a NaN is
-found by the guard in some chains, and by the next save in others."""
+"""Configuration of a training of 24 iterations in two segments. The guard ends a training after 6 skipped updates in a
+row. So the guard finds the NaN in some chains, and the next save finds it in others."""
 SEED = 18
 
 
@@ -87,7 +87,7 @@ def sealed_not_finite(run: Path) -> list[str]:
 def _chain(
     folder: Path, number: int, tensor: str, iteration: int, undisturbed: dict[int, dict[int, tuple[Any, Any]]]
 ) -> dict[str, Any]:
-    """Run one chain, and return what happened."""
+    """Run one chain, and return its row of the result."""
     from planted_nan import Plant, run_chain
 
     from bloomery.base.errors import BloomeryError
@@ -114,7 +114,7 @@ def _chain(
 
 
 def measure(iterations: int, done: Path | None) -> dict[str, Any]:
-    """Run all chains that `done` does not hold yet, and return the result."""
+    """Run all chains that the file `done` does not contain yet, and return the result."""
     from planted_nan import TENSORS, run_chain
 
     rows = [json.loads(line) for line in done.read_text().splitlines()] if done is not None and done.exists() else []
@@ -153,7 +153,7 @@ def measure(iterations: int, done: Path | None) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Run, print the result, and return 1 if a chain needed a person."""
+    """Run the chains, print the result, and return 1 if a chain did not pass."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--iterations", type=int, default=50, help="number of random iterations for each tensor")
     parser.add_argument("--rows", type=Path, help="file with the chains that were already run, one JSON row for each")

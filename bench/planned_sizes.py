@@ -179,7 +179,7 @@ def compare(shape: dict[str, Any]) -> dict[str, dict[str, float]]:
 def main() -> int:
     """Train every shape and print the result."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", help="only the shapes whose name contains this text")
+    parser.add_argument("--only", help="run only the shapes whose name contains this text")
     arguments = parser.parse_args()
     shapes = {name: shape for name, shape in SHAPES.items() if arguments.only is None or arguments.only in name}
     found = {name: compare(shape) for name, shape in shapes.items()}

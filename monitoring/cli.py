@@ -24,8 +24,8 @@ def plots(
     result: Annotated[
         Path | None,
         typer.Option(
-            help="Record of the run's page to write (runs/<name>/results/report/training.json), instead of "
-            "--output-html. The previous page is replaced when the new one is complete."
+            help="File that records the run's page (runs/<name>/results/report/training.json). Give it instead of "
+            "--output-html. The previous page is replaced when the new page is complete."
         ),
     ] = None,
 ) -> None:

@@ -37,7 +37,7 @@ def logs_card(
         step: newest record of an iteration; None before the first iteration.
         validation: newest record of a validation; None before the first validation.
         finished: whether the training has ended.
-        stale: sentence that says that the training is out of date; None if it is not.
+        stale: sentence that says that the training is out of date; None if the training is up to date.
     """
     rows = [("state", "finished" if finished else "training" if step else "before training")]
     if step:

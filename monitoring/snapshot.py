@@ -36,8 +36,8 @@ def chosen(paths: RunPaths) -> Iterator[tuple[str, Path]]:
         for path in sorted(path for pattern in patterns for path in folder.glob(pattern)):
             relative = path.relative_to(folder)
             hidden = any(part.startswith(".") for part in relative.parts)
-            # A symbolic link, also of a folder, could publish any file of this machine. Only links to the run's results
-            # are followed.
+            # A symbolic link to a file or folder could publish any file of this machine. So only links that lead into
+            # this folder or into the run's results are followed.
             foreign = not any(path.resolve().is_relative_to(own.resolve()) for own in (folder, paths.results))
             if not hidden and path.suffix != ".tmp" and path.is_file() and not foreign:
                 yield f"{top}/{relative.as_posix()}", path
@@ -51,7 +51,7 @@ def training_ended(paths: RunPaths) -> bool:
     """
     try:
         end = paths.finished.stat().st_mtime_ns
-        # The first missing file ends the loop, also if the number of segments is damaged.
+        # The first missing file ends the loop, so a damaged and very large number of segments does no harm.
         numbers = range(1, read_segment(paths.finished).number + 1)
         return all((paths.segments / f"{number}.json").stat().st_mtime_ns <= end for number in numbers)
     except (InputError, OSError):

@@ -144,11 +144,11 @@ class RunStatus:
     stale: dict[str, str] = field(default_factory=dict)
     """What each stale artefact is older than, such as `the corpus` (`bloomery.contracts.stale_artefacts`)."""
     rebuild_command: str | None = None
-    """Command that builds all stale artefacts again; None without stale artefacts or without a recorded command."""
+    """Command that builds all stale artefacts again; None if nothing is stale or if no workflow recorded a command."""
     reports: dict[str, str] = field(default_factory=dict)
     """Path of each report's page by the name of the report: `corpus`, `tokenizer`, `training`."""
     unreadable: list[str] = field(default_factory=list)
-    """Files that cannot be read. What they record is not compared, so stale artefacts may be unknown."""
+    """Files that cannot be read. Artefacts that depend on these files may be stale without being listed in `stale`."""
 
 
 def find_runs(root: Path) -> list[Path]:

@@ -152,7 +152,7 @@ def _progress(progress: TrainingProgress) -> list[tuple[str, str]]:
             "iteration",
             f"{progress.iteration:,} of {progress.total_iterations:,}, "
             f"{format_count(progress.consumed_tokens)} of {format_count(progress.tokens)} tokens, "
-            f"the last one {_age(progress.age_seconds)}",
+            f"last iteration {_age(progress.age_seconds)}",
         ),
     ]
     if progress.iteration < progress.total_iterations:

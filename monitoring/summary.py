@@ -118,11 +118,11 @@ class RunSummary:
     stale: dict[str, str] = field(default_factory=dict)
     """What each stale artefact is older than, such as `the corpus` (`bloomery.contracts.stale_artefacts`)."""
     rebuild_command: str | None = None
-    """Command that builds all stale artefacts again; None without stale artefacts or without a recorded command."""
+    """Command that builds all stale artefacts again; None if nothing is stale or if no workflow recorded a command."""
     reports: dict[str, str] = field(default_factory=dict)
     """Path of each report's page by the name of the report: `corpus`, `tokenizer`, `training`."""
     unreadable: list[str] = field(default_factory=list)
-    """Files that cannot be read. What they record is not compared, so stale artefacts may be unknown."""
+    """Files that cannot be read. Artefacts that depend on these files may be stale without being listed in `stale`."""
 
 
 def gather_summary(run: Path) -> RunSummary:
@@ -174,7 +174,7 @@ def _corpus(paths: RunPaths) -> CorpusFacts | None:
 
 
 def _vocabulary_size(folder: Path) -> int | None:
-    """Return the size that the record of the tokenizer's training or import states."""
+    """Return the number of entries that the record of the tokenizer's training or import states."""
     for name in ("training.json", "origin.json"):
         if (folder / name).is_file():
             return read_member(folder / name, "vocabulary", kind=int)
@@ -299,7 +299,7 @@ def _seconds(folder: Path) -> dict[str, float]:
     seconds: dict[str, float] = {}
     for path in sorted(folder.rglob("*.tsv")):
         rule = path.relative_to(folder).parts[0].removesuffix(".tsv")
-        # A damaged file is read up to the damage. The times of the other jobs are not known.
+        # A damaged file is read up to the damage. The times after the damage are left out.
         with (
             path.open(newline="", encoding="utf-8", errors="replace") as handle,
             contextlib.suppress(csv.Error, KeyError, TypeError, ValueError),

@@ -49,7 +49,7 @@ def lines(facts: RunSummary) -> list[tuple[str, str]]:
     rows: list[tuple[str, str]] = []
 
     def mark(artefact: str, begin: int) -> None:
-        """Mark the rows from number `begin` on, which show a stale artefact."""
+        """Mark the rows from number `begin` on, which show `artefact`, if this artefact is stale."""
         if artefact in facts.stale:
             rows[begin:] = [(name, f"{text} [OLDER THAN {facts.stale[artefact]}]") for name, text in rows[begin:]]
 

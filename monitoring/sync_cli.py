@@ -16,8 +16,9 @@ def sync(
     result: Annotated[
         Path | None,
         typer.Option(
-            help="Record of the run's last sync to write (runs/<name>/results/logs.json). The report is then in "
-            "runs/<name>/published/logs.json and, if no Hub is configured, a copy of the logs beside it."
+            help="File that records the run's last sync (runs/<name>/results/logs.json). With this option, a report is "
+            "written to runs/<name>/published/logs.json. If no Hub is configured, a copy of the logs is written beside "
+            "the report."
         ),
     ] = None,
     wait_seconds: Annotated[

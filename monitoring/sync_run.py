@@ -33,7 +33,7 @@ _ATTRIBUTES = ".gitattributes"
 _LARGE_FILES = ("logs/**", "archive/**")
 _SNAPSHOT_NAME = ".snapshot"
 REPORT_NAME = "logs.json"
-"""File that records the last sync of a run."""
+"""Name of the report on the last sync of a run."""
 
 
 def read_publish_stage(paths: RunPaths) -> PublishStage:
@@ -48,8 +48,8 @@ def sync_run(
 
     Args:
         paths: the paths of the run; its config/publish.json states where the logs go.
-        result: record of the last sync of a run (results/logs.json). It leads to the report logs.json and, if no Hub is
-            configured, to a copy of the files beside it.
+        result: record to write if this is the last sync of a run (results/logs.json). The recorded result contains the
+            report logs.json and, if no Hub is configured, a copy of the files. None while the run continues.
         wait_seconds: how long to wait for another sync of this run.
         retry_seconds: how long to retry after transient faults of the Hub.
 

@@ -81,7 +81,7 @@ def training_page(
         events: what guards detected and did, in order.
         energy: energy of all segments together; None if it was not measured.
         origin: sentence that says what the page was made from.
-        stale: sentence that says that the training is out of date; None if it is not.
+        stale: sentence that says that the training is out of date; None if the training is up to date.
 
     Raises:
         InputError: there is no record of an iteration.
@@ -136,12 +136,12 @@ def _facts(
         ),
         ("time of all iterations", f"{format_seconds(speed.seconds)}, without starts, validations and saves"),
         (
-            "speed",
-            f"{speed.tokens_per_second:,.0f} tokens per second of this time (median of the iterations: "
+            "speed over all iterations",
+            f"{speed.tokens_per_second:,.0f} tokens per second (median of the iterations: "
             f"{speed.median_tokens_per_second:,.0f})",
         ),
         (
-            "TFLOP/s per device over this time",
+            "TFLOP/s per device over all iterations",
             f"{speed.tflops_hardware:.4g} with recomputation, {speed.tflops_model:.4g} without",
         ),
         ("segments of the training", str(len({record.segment for record in records}))),

@@ -55,9 +55,9 @@ class TrainingProgress:
     validation_loss: float | None
     """Mean loss over the sets in the newest validation; None if it is not among the last records or not finite."""
     validation_sets: int
-    """Number of sets in the newest validation; 0 if this validation is not among the last records."""
+    """Number of sets in the newest validation; 0 if no validation is among the last records."""
     validation_iteration: int
-    """Iteration after which the newest validation ran; 0 if this validation is not among the last records."""
+    """Iteration after which the newest validation ran; 0 if no validation is among the last records."""
     skipped_samples: int
     """Number of samples that were consumed but not trained on."""
     skipped_updates: int
@@ -216,7 +216,7 @@ def chain(paths: RunPaths) -> ChainFacts:
 
     newest = [facts for name in names[-_SEGMENTS_SHOWN:] if (facts := read(name)) is not None]
     attempts = {path: path.stat().st_mtime for path in (paths.segments / "history").glob("*.json")}
-    # If the file of the newest attempt is damaged, the attempt before it is the last known one.
+    # If the file of the newest attempt is damaged, use the attempt before it.
     ordered = sorted(attempts, key=lambda path: attempts[path], reverse=True)[:_ATTEMPTS_TRIED]
     found = (read(f"history/{path.name}") for path in ordered)
     last = next((facts for facts in found if facts is not None), newest[-1] if newest else None)

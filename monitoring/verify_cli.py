@@ -19,7 +19,8 @@ def verify(
 ) -> None:
     """Read every file of a run's chain and compare it with its recorded digest. Name the first file that differs.
 
-    The chain: published model, parity, weights, checkpoint, configuration, index, samples, shards, sources.
+    The chain: published model and logs, exported model with its parity, checkpoint, segments, configuration, reports,
+    index and samples, token files, tokenizer, mixture, shards, sources, and the order in which they were made.
     """
     from dataclasses import asdict
 

@@ -15,7 +15,7 @@ from bloomery.base.progress import track
 AGAIN = "restore this file from a copy, or delete it and run the workflow again"
 """How a user gets an undamaged file."""
 _THREADS = min(16, max(4, os.cpu_count() or 4))
-"""Number of files that are read at the same time. Hashing releases Python's lock."""
+"""Number of files that are read at the same time. Hashing releases Python's global interpreter lock."""
 
 
 @dataclass(frozen=True)
@@ -25,10 +25,10 @@ class Count:
     files: int = 0
     """Number of files that were read."""
     not_present: int = 0
-    """Number of files that do not exist and were not verified. Only files that no model's proof needs count here;
-    otherwise a missing file is an error."""
+    """Number of files that do not exist and were not verified. A missing file counts here only if no proof of a model
+    needs the file. Otherwise, it is an error."""
     note: str = ""
-    """Remark on the check for the user. Empty if there is none."""
+    """Remark on the check for the user. It may be empty."""
 
     def __add__(self, other: Count) -> Count:
         note = "; ".join(filter(None, (self.note, other.note)))

@@ -1,10 +1,11 @@
 """Verify a run from its published model back to its sources, and name the first link that does not match.
 
 Every file that an artefact was made from is read and compared with the digest that the artefact records, so a change of
-one byte in any of these files is found. Logs and plots are not verified, because no artefact is made from them.
+one byte in any of these files is found. The reports and the published logs are verified, too. The logs in train/logs
+are not verified, because no artefact records their digests.
 
-A user may delete tables, old checkpoints and sources that a finished run no longer needs. They are counted as not
-present. What proves a model must exist.
+A user may delete tables, old checkpoints and sources that a finished run no longer needs. Such files are counted as not
+present. The files that prove a model must exist.
 """
 
 from __future__ import annotations
@@ -42,10 +43,10 @@ class Link:
     files: int
     """Number of files that were read."""
     not_present: int = 0
-    """Number of files that do not exist, so that they were not verified. Tables, old checkpoints and sources may be
-    deleted when a run no longer needs them."""
+    """Number of files that do not exist and were not verified. Tables, old checkpoints and sources may be deleted when
+    a run no longer needs them."""
     note: str = ""
-    """Remark on the check for the user, such as the folder to which relative paths refer. Empty if there is none."""
+    """Remark on the check for the user, such as the folder to which relative paths refer. It may be empty."""
 
 
 def chain(paths: RunPaths) -> list[tuple[str, Callable[[], Count]]]:
@@ -103,7 +104,7 @@ def verify_run(paths: RunPaths) -> list[Link]:
 
 
 def _result(pointer: Path, title: str) -> tuple[Result | None, Count]:
-    """Check a pointer and every file of its result. The result is None if it was never complete."""
+    """Check a pointer and every file of its result. Return the result, or None if no result was ever complete."""
     record = last_record(pointer)
     if record is None:
         return None, Count()
@@ -137,7 +138,7 @@ def _published(paths: RunPaths) -> Count:
             raise CheckFailedError(
                 "the exported model of this publication is missing",
                 where=str(model),
-                expected="the weights and parity.json, which prove the published model; export the model again",
+                expected="the weights and parity.json that prove the published model; export the model again",
             )
         listed = read_member(report, "model", "files", kind=dict)
         parity = read_parity(model)
@@ -147,7 +148,7 @@ def _published(paths: RunPaths) -> Count:
             told = entry.get("sha256") if isinstance(entry, dict) else None
             if own.get(file) != told:
                 raise CheckFailedError(
-                    "the published file is not that of the exported model",
+                    "the published file differs from the file of the exported model",
                     where=str(model / file),
                     expected=f"SHA-256 {told}; publish the model again",
                 )
@@ -199,7 +200,7 @@ def _checkpoint(paths: RunPaths) -> Count:
             continue
         manifest = read_checkpoint(folder)
         if digest is not None and lineage.checkpoint_digest(folder) != digest:
-            raise differs(folder / "manifest.json", f"SHA-256 {digest}, from which the model was exported")
+            raise differs(folder / "manifest.json", f"SHA-256 {digest}, as when the model was exported")
         files += 1 + run_checks(folder.name, [partial(verify_file, folder, manifest, name) for name in manifest.files])
         index = read_index_manifest(paths.index_manifest)
         if manifest.prefix != sample_prefix(index, manifest.consumed_samples):
@@ -212,7 +213,7 @@ def _checkpoint(paths: RunPaths) -> Count:
 
 
 def _segments(paths: RunPaths) -> Count:
-    """Check the records of the segments, and that the last one is that of the finished training."""
+    """Check the records of the segments, and that finished.json equals the record of its segment."""
     records = sorted([*paths.segments.glob("*.json"), *paths.segments.glob("history/*.json")])
     for path in records:
         check_file(path, restore=AGAIN)
@@ -239,10 +240,13 @@ def _configuration(paths: RunPaths) -> Count:
 
 
 def _index(paths: RunPaths) -> Count:
-    """Check the index, and that it is the verified one. It must exist if there is a model, whose samples it lists."""
+    """Check the index, and that verified.json belongs to this index.
+
+    If a model was exported or published, the index must exist, because it lists the samples of the training.
+    """
     if not paths.index_manifest.is_file() and (_names(paths, "export") or _names(paths, "publish")):
         raise CheckFailedError(
-            "the index is missing, which lists the samples that the model was trained on",
+            "the index is missing; it lists the samples that the model was trained on",
             where=str(paths.index_manifest),
             expected="the index of the training; restore it from a copy, or run the workflow again",
         )
@@ -252,7 +256,7 @@ def _index(paths: RunPaths) -> Count:
         checked = check_file(verified, restore=AGAIN)
         if checked["digest"] != read_index_manifest(paths.index_manifest).digest:
             raise CheckFailedError(
-                "another index was verified",
+                "this file records the verification of another index",
                 where=str(verified),
                 expected="delete this file and run the workflow again",
             )

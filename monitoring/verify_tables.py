@@ -1,7 +1,7 @@
 """Verify the tables of a run and the files of its sources, for `monitoring.verify_run`.
 
-A user may delete tables that a finished run no longer needs. A table of which neither the file nor the manifest exists
-is counted as not present. If one of the two exists, the other one must exist, too.
+A user may delete tables that a finished run no longer needs. A table is counted as not present if neither its file nor
+its manifest exists. If one of the two exists, the other must exist, too.
 """
 
 from __future__ import annotations
@@ -64,13 +64,13 @@ def verify_tables(paths: RunPaths) -> Count:
                     where=str(manifest),
                     expected="an input with the recorded digest; run the workflow again",
                 )
-    # An input that may be in one of two places counts once.
+    # A table can be in corpus/stripped or in corpus/raw. It counts once.
     shards = {each.replace("/corpus/stripped/", "/corpus/raw/") for each in not_present}
     return Count(files, len(shards))
 
 
 def _manifests(run: Path) -> list[Path]:
-    """Return the manifest of every table of a run of which the table or the manifest exists."""
+    """Return the path of each table's manifest in a run, if the table or its manifest exists."""
     found = {
         path.with_suffix(".json")
         for folder in _TABLES
@@ -87,7 +87,7 @@ def _table(manifest: Path) -> None:
 
 
 def _quarantine(paths: RunPaths, manifest: Path) -> int:
-    """Check the unreadable rows of a raw shard."""
+    """Check the file with the unreadable rows of a raw shard. Return the number of checked files."""
     path = paths.corpus / "quarantine" / manifest.relative_to(paths.corpus / "raw").with_suffix(".jsonl")
     digest = read_member(manifest, "counts", kind=dict).get("quarantine_digest")
     if digest is not None:
@@ -96,7 +96,7 @@ def _quarantine(paths: RunPaths, manifest: Path) -> int:
 
 
 def verify_sources(paths: RunPaths) -> Count:
-    """Check that the files of the sources are those that were read. Files that do not exist are counted.
+    """Check that the files of the sources are unchanged since they were read. Files that do not exist are counted.
 
     Raises:
         CheckFailedError: a file has changed.
@@ -112,7 +112,7 @@ def verify_sources(paths: RunPaths) -> Count:
             continue
         files = read_member(section, kind=dict).get("files") or []
         if not isinstance(files, list) or not all(isinstance(name, str) for name in files):
-            raise InputError("the key `files` is not a list of names", where=str(section), expected="a list of files")
+            raise InputError("the key `files` is not a list of names", where=str(section), expected=f"a list; {AGAIN}")
         digests = list(lineage.inputs_of(manifest).values())
         if files and len(files) != len(digests):
             raise InputError(
@@ -131,7 +131,7 @@ def verify_sources(paths: RunPaths) -> Count:
 
 
 def _source(path: Path, recorded: str) -> None:
-    """Check a source's file. A file that is read in pieces has its size in place of a digest."""
+    """Check a source's file. For a file that is read in pieces, the size is recorded instead of a digest."""
     if recorded.endswith(tuple("0123456789")) and " bytes, piece " in recorded:
         same = str(path.stat().st_size) == recorded.split(" ", 1)[0]
     else:

@@ -27,7 +27,7 @@ def verify_token_files(paths: RunPaths) -> Count:
         return Count()
     manifest = read_index_manifest(paths.index_manifest)
     listed = read_part_names(paths.config / TOKEN_FILES_NAME)
-    # The index of an earlier version names the files of `index/tokens` itself.
+    # An index of an earlier version has no links to the token files. Its index.json names the files in `index/tokens`.
     folder = resolve_index(paths.index)
     if [entry.name for entry in manifest.token_files] != listed:
         raise CheckFailedError(
@@ -48,8 +48,9 @@ def verify_token_files(paths: RunPaths) -> Count:
 def _encoded(prefix: Path, linked: Path) -> Iterator[Callable[[], None]]:
     """Yield the checks of the encoded or adopted pair from which the next index will be built.
 
-    Usually, these files are those of the index and need not be read twice. They differ in a copy of the run, and if the
-    pair was encoded again after the index had been built. Their manifest and sidecar are checked with the other tables.
+    Usually, these files are the same as those of the index (hard links) and need not be read twice. They are different
+    files in a copy of the run, and after the pair was encoded again for a later index. Their manifest and sidecar are
+    checked with the other tables.
     """
     manifest = prefix.with_name(f"{prefix.name}.documents.json")
     if manifest.is_file():

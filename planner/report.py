@@ -74,7 +74,7 @@ def _model(plan: Answers) -> Rows:
         ("checkpoint", _bytes_both_ways(plan.checkpoint_bytes)),
         (
             "training state",
-            f"{plan.bytes_per_parameter} bytes of memory per parameter, before it is split over GPUs",
+            f"{plan.bytes_per_parameter} bytes of memory per parameter, before the state is split over GPUs",
         ),
     ]
 
@@ -178,7 +178,8 @@ def _disk(plan: Answers) -> Rows:
     ]
     if text.assumed:
         keys = ", ".join(text.assumed)
-        rows.append(("assumed for the index", f"{', '.join(text.assumed.values())} (to state this, set {keys})"))
+        assumed = ", ".join(text.assumed.values())
+        rows.append(("assumed for the index", f"{assumed} (to state your own values, set {keys})"))
     return [
         *rows,
         ("logs", f"{format_bytes(disk.logs)} for all iterations and validations, TensorBoard included"),

@@ -168,9 +168,9 @@ def _outcome(
     """Return the segment that the processes reported, and the error to raise (None if there is no error to raise).
 
     If the processes reported no segment, return a failed or crashed segment at the position of the newest checkpoint.
-    A new checkpoint resets the number of crashes, also if the segment crashed after it saved the checkpoint. So nodes
-    that fail from time to time never end a training that progresses. The iteration of the newest checkpoint must grow,
-    which limits how often the number can be reset.
+    A new checkpoint resets the number of crashes, even if the segment crashed after it saved the checkpoint. So nodes
+    that fail from time to time never end a training that progresses. A checkpoint is new if its iteration is greater
+    than that of the checkpoint from which the segment resumed.
     """
     answer: dict[str, Any] = read_json(result) if result.exists() else {}
     result.unlink(missing_ok=True)
@@ -208,7 +208,7 @@ def _outcome(
 
 
 def _previous_crashes(paths: RunPaths, number: int) -> int:
-    """Return the number of crashes since the last new checkpoint, up to the last attempt before this one."""
+    """Return the number of crashes since the last new checkpoint that the previous attempt or segment recorded."""
     if (attempts := _history(paths, number)) or number == 1:
         return attempts[-1].crashes if attempts else 0
     path = paths.segments / f"{number - 1}.json"
@@ -227,7 +227,7 @@ def finish(run: Path, output: Path) -> Segment:
         segment = read_segment(path)
         if segment.status is SegmentStatus.FINISHED:
             write_segment(output, segment)
-            # The job that ended the segment may have been killed before it released the index.
+            # The job of the last segment may have been killed before it released the index.
             release_index(paths)
             return segment
         number += 1

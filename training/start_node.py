@@ -24,7 +24,7 @@ def main() -> None:
     parser.add_argument("--master-port", type=int, required=True)
     parser.add_argument("arguments", nargs=argparse.REMAINDER)
     options = parser.parse_args()
-    # The job's shell created the folders for temporary files on its own node only.
+    # The shell of the job created the folder for temporary files only on the node on which it runs.
     if folder := os.environ.get("TMPDIR"):
         if os.environ.get("TRITON_CACHE_DIR") == f"{folder}/triton":  # TMPDIR is below the site's `scratch`
             try:

@@ -88,8 +88,8 @@ def build(
     result: Annotated[
         Path | None,
         typer.Option(
-            help="Record of the run's index to write (runs/<name>/results/index.json), instead of --output. The "
-            "previous index is replaced when the new one is complete.",
+            help="File that records the run's index (runs/<name>/results/index.json). Give it instead of --output. The "
+            "previous index is replaced when the new index is complete.",
             rich_help_panel=_WORKFLOW,
         ),
     ] = None,

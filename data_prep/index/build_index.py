@@ -62,7 +62,7 @@ def build_index(
     *,
     token_files: str | None = None,
 ) -> IndexManifest:
-    """Build the index of `parts`, write it to `output` (index.json in `index`) and return the content of index.json.
+    """Build the index of `parts`, write its index.json to `output`, and return the content of index.json.
 
     Args:
         stage: sequence length, samples, validation share, seed, order and stages of the blend.
@@ -71,10 +71,10 @@ def build_index(
             the position of its part in this list.
         mixture: mixture.json, or None to weigh each language by its number of tokens.
         tokenizer_path: the tokenizer.json that the parts were encoded with.
-        output: path of index.json. The arrays are written beside it. When the result is complete, both must be in the
-            index folder.
+        output: path of index.json. The arrays are written to the folder of this file. The caller must make both
+            available in `index`.
         token_files: folder in the complete index that will have links to the token files. index.json names the files by
-            these links. If it is None, index.json names the files themselves.
+            these links. If `token_files` is None, index.json names the files themselves, relative to `index`.
 
     Raises:
         ConfigError: the order is `megatron` and the seed is 2^32 or more.
@@ -193,7 +193,7 @@ def _remove_stale(arrays: Path, digest: str) -> None:
 
 
 def _open(prefix: Path, named: str, tokenizer_digest: str) -> tuple[TokenFile, TokenFileEntry]:
-    """Open a pair of token files and return it with its entry for index.json, in which its prefix is `named`.
+    """Open a pair of token files and return it with its entry for index.json. The entry names the pair `named`.
 
     Raises InputError if the sidecar's manifest states other sizes or another tokenizer.
     """

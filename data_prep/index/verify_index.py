@@ -77,11 +77,11 @@ _fail = partial(index_error, remedy=f"restore this file. If this is not possible
 
 
 def _check_counts(folder: Path, manifest: IndexManifest) -> None:
-    """Check that the stated number of documents is possible, before memory for all of them is reserved."""
+    """Check that index.json states a possible number of documents, before memory for that many is reserved."""
     paths = [folder / f"{entry.prefix}.idx" for entry in manifest.token_files]
     size = sum(path.stat().st_size for path in paths if path.is_file())
     documents = sum(entry.documents for entry in manifest.token_files)
-    # A document takes 20 bytes of an .idx file. Single files are compared later, with more precise errors.
+    # A document takes 20 bytes of an .idx file. The files are checked one by one later, with more precise errors.
     if documents > size:
         raise _fail(
             f"the file states {documents} documents, but all .idx files together have {size} bytes",

@@ -37,8 +37,8 @@ def corpus_verb(
         Path | None,
         typer.Option(
             "--result",
-            help="Record of the run's report to write (runs/<name>/results/report/corpus.json), instead of --output. "
-            "The previous report is replaced when the new one is complete.",
+            help="File that records the run's report (runs/<name>/results/report/corpus.json). Give it instead of "
+            "--output. The previous report is replaced when the new report is complete.",
         ),
     ] = None,
 ) -> None:

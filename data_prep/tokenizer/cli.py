@@ -23,8 +23,8 @@ Parts = Annotated[
 ResultOption = Annotated[
     Path | None,
     typer.Option(
-        help="Record of the run's tokenizer to write (runs/<name>/results/tokenizer.json), instead of --output. The "
-        "previous tokenizer is replaced when the new one is complete."
+        help="File that records the run's tokenizer (runs/<name>/results/tokenizer.json). Give it instead of --output. "
+        "The previous tokenizer is replaced when the new tokenizer is complete."
     ),
 ]
 

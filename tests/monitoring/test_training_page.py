@@ -32,8 +32,8 @@ def test_figures_say_what_they_are() -> None:
         "training loss, first and last iteration",
         "mean validation loss over 2 sets, first and last",
         "perplexity of the last mean",
-        "TFLOP/s per device over this time",
-        "tokens per second of this time (median of the iterations",
+        "TFLOP/s per device over all iterations",
+        "tokens per second (median of the iterations",
         "without starts, validations and saves",
     ):
         assert name in page, name

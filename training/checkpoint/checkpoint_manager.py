@@ -1,8 +1,8 @@
 """Save and load checkpoints. A checkpoint is written in the foreground or while training continues.
 
 Each rank checks, writes and hashes its own files. When all ranks are done, rank 0 adds the manifest and renames the
-folder. So a folder with a step's name is always complete, even if a process is killed. A state that is not finite on
-some rank is never sealed.
+folder. So a folder with a step's name is always complete, even if a process is killed. If the state of a rank is not
+finite, the checkpoint is not completed.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class _Written:
     not_finite: str | None
     """Description of a tensor that is not finite. None if all tensors are finite."""
     error: tuple[int, str] | None
-    """Errno and text of a write error. The errno is 0 if the error has none. The value is None after a good write."""
+    """Errno and text of a write error. The errno is 0 if the error has none. None without a write error."""
 
 
 class CheckpointManager:
@@ -82,7 +82,7 @@ class CheckpointManager:
         """Configuration keys that changed since the loaded checkpoint, except keys with the policy `freely`
         (`bloomery.contracts.resume_policy`)."""
         self.changed_versions: list[str] = []
-        """Software versions that changed since the loaded checkpoint."""
+        """Software versions that changed since the loaded checkpoint was saved, as phrases for a message."""
         self.damaged: dict[str, str] = {}
         """Problem of each damaged checkpoint that `load` skipped, by the checkpoint's name."""
         self._pending: Position | None = None
@@ -94,11 +94,11 @@ class CheckpointManager:
     def load(self, compare_replicas: Callable[[int], None] = lambda _iteration: None) -> Position:
         """Load the newest good checkpoint, whatever its layout, and return its position. Collective.
 
-        Damaged checkpoints are skipped (`damaged`). If the training has no checkpoint, seed every random number
-        generator and return the start of the training.
+        Damaged checkpoints are skipped and listed in `damaged`. If the training has no checkpoint, seed every random
+        number generator and return the start of the training.
 
-        `compare_replicas` compares the copies of the loaded state of an iteration on all ranks, collectively. If it
-        raises DriftError, the checkpoint is damaged.
+        `compare_replicas` gets the iteration of a loaded checkpoint and compares the copies of its state on all ranks,
+        collectively. If this function raises DriftError, the checkpoint is damaged.
 
         Raises:
             CheckFailedError: every checkpoint is damaged.
@@ -298,7 +298,7 @@ class CheckpointManager:
 
 
 def _written(writer: ShardWriter) -> _Written:
-    """Return what a rank's writer has written."""
+    """Return the result of this rank's writes, in a form that can be sent to other ranks."""
     problem = writer.problem
     if isinstance(problem, NotFiniteError):
         return _Written(writer.files, str(problem), None)

@@ -20,7 +20,7 @@ class _OnDrift(StrEnum):
 
 @app.callback()
 def _group() -> None:
-    """Make `repair` a subcommand, although it is the only one."""
+    """Make Typer require the subcommand `repair`, although there is no other subcommand."""
 
 
 @app.command()
@@ -29,8 +29,8 @@ def repair(
     on_drift: Annotated[
         _OnDrift,
         typer.Option(
-            help="What replaces copies that differ. mean-fp32: the mean of all copies, computed in fp32 or better. "
-            "rank0: the first copy."
+            help="Value that replaces differing copies of fp32 state. mean-fp32: the mean of all copies, in fp32. "
+            "rank0: the copy of the first tensor-parallel rank."
         ),
     ],
     checkpoint: Annotated[
@@ -40,9 +40,9 @@ def repair(
 ) -> None:
     """Make the copies of weights, fp32 master weights, moments and random number states in a checkpoint equal.
 
-    The command prints each repaired tensor and the greatest difference between two of its copies. The repair is
-    recorded in the checkpoint's manifest.json, and the checkpoint before the repair moves to train/before-repair. The
-    command fails with exit code 75 while a process is training the run.
+    The command prints each repaired tensor and the greatest difference between its first copy and another copy. The
+    repair is recorded in the checkpoint's manifest.json, and the checkpoint before the repair moves to
+    train/before-repair. The command fails with exit code 75 while a process is training the run.
     """
     from bloomery.base.print_table import print_table
     from bloomery.base.progress import say
@@ -60,11 +60,11 @@ def repair(
         say(f"all copies in {done.checkpoint} are equal; nothing was changed")
         return
     rows = [
-        [name, "replaced by rank 0's" if difference is None else f"{difference:.3g}"]
+        [name, "replaced by the states of rank 0" if difference is None else f"{difference:.3g}"]
         for name, difference in done.tensors.items()
     ]
     print_table(("repaired tensor", "greatest difference"), rows, title=f"{done.checkpoint}, {on_drift.value}")
     say(
-        f"when the training starts from the repaired {done.checkpoint}, it computes the reference logits that an "
-        "export needs"
+        f"before you export {done.checkpoint}, start the training again: if the repair changed weights or fp32 state, "
+        "this start computes the new reference logits that an export needs"
     )

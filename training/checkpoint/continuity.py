@@ -51,7 +51,7 @@ class Continuity:
     difference: float
     """Largest difference of a logit, divided by the largest absolute logit (at least 1)."""
     repaired: bool = False
-    """Whether the checkpoint was repaired after it was saved, so that differences are expected."""
+    """Whether a repair changed the checkpoint after it was saved, so that differences are expected."""
 
     @property
     def holds(self) -> bool:
@@ -60,7 +60,7 @@ class Continuity:
         return self.difference <= TOLERANCE and moved <= TOLERANCE * self.loss_before
 
     def __str__(self) -> str:
-        note = "; the checkpoint was repaired, and these logits replace the saved ones" if self.repaired else ""
+        note = "; the checkpoint was repaired, so the new logits replace the saved ones" if self.repaired else ""
         return (
             f"loss on the reference batch: {self.loss_before:.6f} when saved, {self.loss_now:.6f} now; "
             f"the logits differ by at most {self.difference:.1e} of the largest logit{note}"
@@ -70,8 +70,8 @@ class Continuity:
 def check_continuity(trainer: Trainer, folder: Path, manifest: CheckpointManifest) -> Continuity:
     """Compare the loaded network with the reference logits of its checkpoint. Collective.
 
-    Every rank returns the same result, or raises the same error. A repaired checkpoint has no reference logits. They
-    are computed and added.
+    Every rank returns the same result, or raises the same error. If a repair removed the checkpoint's reference logits,
+    this function computes new ones and adds them to the checkpoint.
 
     Raises:
         CheckFailedError: the logits or the loss differ by more than `TOLERANCE`, or the reference file does not match
@@ -145,8 +145,8 @@ def _add_reference(
 ) -> Continuity:
     """Add the loaded network's reference logits to a repaired checkpoint. Collective.
 
-    A repair changes weights, so the logits from before the repair do not fit any more. From now on, loads and exports
-    are compared with the new ones. If this is interrupted, the next load repeats it.
+    A repair changes weights, so the logits from before the repair no longer fit the network. Later loads and exports
+    are compared with the new logits. If this function is interrupted, the next load calls it again.
 
     Raises:
         CheckFailedError: the logits are not finite.
@@ -165,7 +165,7 @@ def _add_reference(
             f"the logits of the repaired network are not finite: {found}",
             where=str(folder),
             expected="finite logits; repair the checkpoint with the other value of --on-drift, or move it away to "
-            "resume from an older one",
+            "resume from an older checkpoint",
         )
     from_every_rank(write)
     from_rank_0(add)

@@ -1,7 +1,7 @@
 """Copy the state of a rank to host memory, so that training can continue while a thread writes the copy.
 
-Tensors of a GPU are copied to pinned memory, without waiting for each copy. The GPU can write to pinned memory itself,
-so the copies run at the full speed of its link, and the training waits once for all of them. torch keeps released
+Tensors of a GPU are copied to pinned memory, to which the GPU can write directly. So the copies run at the full speed
+of the link between GPU and host, and the training waits only once, for all copies together. torch keeps released
 pinned memory for the next save, so only the first save of a segment pins memory. torch rounds the size of each pinned
 tensor up to a power of two.
 """
@@ -45,8 +45,8 @@ class HostCopies:
     def empty_like(self, tensor: torch.Tensor, *, pinned: bool) -> torch.Tensor:
         """Return uninitialized host memory for a copy of `tensor`.
 
-        If memory cannot be pinned, such as at a limit of the operating system, the memory is not pinned. The copy is
-        then complete at once, and the training waits longer.
+        If memory cannot be pinned, for example because of a limit of the operating system, return ordinary memory. The
+        training then waits until the tensor is copied, which takes longer.
         """
         if pinned and self._can_pin:
             try:
@@ -74,7 +74,10 @@ def on_host(state: Any) -> Any:
 
 
 def _with_tensors(value: Any, tensor: Any, other: Any) -> Any:
-    """Return a copy of nested containers in which `tensor` and `other` have replaced the tensors and other values."""
+    """Return a copy of nested containers, with `tensor(value)` for each tensor and `other(value)` for each other value.
+
+    An Enum member becomes its plain value.
+    """
     if isinstance(value, torch.Tensor):
         return tensor(value)
     if isinstance(value, dict):

@@ -31,7 +31,7 @@ class DamagedStateError(TryAgainError):
         self.iteration = iteration
         """Iteration after which the state was found to be damaged."""
         self.nodes = dict(nodes or {})
-        """Node of each rank whose state may be damaged, if they are known."""
+        """Node of each rank whose state may be damaged. Empty if these ranks are unknown."""
 
 
 def not_finite_error(problems: list[tuple[int, str]], iteration: int) -> DamagedStateError:
@@ -41,7 +41,7 @@ def not_finite_error(problems: list[tuple[int, str]], iteration: int) -> Damaged
     """
     rank, tensor = problems[0]
     others = len(problems) - 1
-    more = f" (the same for tensors on {others} other rank{'s' * (others > 1)})" if others else ""
+    more = f" (also tensors on {others} other rank{'s' * (others > 1)})" if others else ""
     return DamagedStateError(
         f"{tensor} on rank {rank} is not finite{more}; this state is not saved, and the next segment resumes from the "
         "newest good checkpoint",

@@ -41,9 +41,10 @@ def newest_good(
     """Find and load the newest good checkpoint whose manifest `wanted` accepts. Collective.
 
     For each checkpoint, newest first, this function reads the manifest, compares all files with the manifest, and loads
-    the checkpoint. A damaged checkpoint is reported on stderr, and the one before it is tried. When an older checkpoint
-    was loaded, the damaged ones are marked (`bloomery.contracts.checkpoint.mark_damaged`). So the next start does not
-    read them again, and code that reads only manifests knows the newest good checkpoint too.
+    the checkpoint. A damaged checkpoint is reported on stderr, and the checkpoint before it is tried. After an older
+    checkpoint is loaded, damaged checkpoints that have a readable manifest are marked
+    (`bloomery.contracts.checkpoint.mark_damaged`). So the next start does not read them again, and code that reads only
+    manifests finds the newest good checkpoint, too.
 
     Args:
         folder: folder of the checkpoints.
@@ -78,10 +79,10 @@ def newest_good(
     if damaged:
         name, problem = next(iter(damaged.items()))
         commands = [repair_command(folder / each) for each in damaged]
-        # A problem of copies that differ names this command.
+        # If copies in a checkpoint differ, its problem names the command that repairs it.
         repairable = [each for each, text in zip(commands, damaged.values(), strict=True) if each in text]
         how_to_repair = (
-            f"equal copies in a checkpoint, which this command makes: {repairable[0]}; or " if repairable else ""
+            f"a checkpoint with equal copies (to make them equal, run: {repairable[0]}); or " if repairable else ""
         )
         raise CheckFailedError(
             f"every checkpoint is damaged ({', '.join(damaged)}); the newest one, {name}: {problem}",

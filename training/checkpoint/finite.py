@@ -1,7 +1,8 @@
 """Find tensors that are not finite: in a file that is being saved, and in the state of a trainer.
 
-The smallest and the largest element of a tensor are finite exactly if all elements are, because torch passes on a NaN.
-`torch.aminmax` reads a tensor once and allocates no memory. On one core it takes 0.11 times as long as SHA-256.
+All elements of a tensor are finite exactly if the smallest and the largest element are finite, because torch returns
+NaN for both if any element is NaN. `torch.aminmax` reads a tensor once and allocates no memory. On one core it takes
+0.11 times as long as SHA-256.
 """
 
 from __future__ import annotations
@@ -39,9 +40,9 @@ def not_finite_in_file(name: str, state: Any, parameters: Sequence[Parameter]) -
     """Describe the first tensor of a saved state that is not finite. Return None if all tensors are finite.
 
     Args:
-        name: name of the file that holds the state. DeepSpeed's names tell the pipeline layer.
+        name: name of the file that holds the state. The name of a layer's file contains the layer's number.
         state: nested dictionaries, lists and tuples with tensors.
-        parameters: parameters of the model, to name them as they are declared.
+        parameters: declared parameters of the model, whose names are used in the description.
     """
     for path, tensor in _tensors(state):
         if not is_finite(tensor):
@@ -98,7 +99,7 @@ def _tensors(value: Any, path: Keys = ()) -> Iterator[tuple[Keys, torch.Tensor]]
 
 def _described(name: str, state: Any, path: Keys, tensor: torch.Tensor, parameters: Sequence[Parameter]) -> str:
     """Describe a tensor of a file by its declared parameter. If it belongs to no parameter, give its path."""
-    # DeepSpeed's optimizer state does not tell the layer of a tied parameter, so `declared_key` returns None for it.
+    # DeepSpeed's optimizer state does not tell the layer of a tied parameter, so `declared_key` returns the layer None.
     names: dict[tuple[int | None, str], str] = {}
     for parameter in parameters:
         for layer in (parameter.layer, *parameter.tied_layers, *([None] if parameter.tied_layers else [])):

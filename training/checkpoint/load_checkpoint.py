@@ -165,8 +165,8 @@ def _moments_of(trainer: Trainer) -> tuple[str, ...]:
 def _take_counters(trainer: Trainer, manifest: CheckpointManifest, state: OptimizerState) -> None:
     """Set the optimizer's step count, the engine's counters and the dynamic loss scale from the checkpoint."""
     engine = trainer.engine
-    # Without a step count the optimizer has not made an update, or it does not count updates. Then reset the count that
-    # a damaged checkpoint may have set before.
+    # Without a step count, the optimizer has not made an update, or it does not count updates. Set the count to 0 then,
+    # because a damaged checkpoint that was loaded before may have set another count.
     set_step_count(engine.optimizer.optimizer, int(state.step or 0))
     engine.global_steps = manifest.iteration
     engine.global_samples = manifest.consumed_samples

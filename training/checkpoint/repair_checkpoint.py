@@ -43,8 +43,8 @@ class Repaired:
     checkpoint: str
     """Name of the checkpoint's folder."""
     tensors: dict[str, float | None]
-    """Greatest difference between two copies of each repaired tensor. None for random number states. Empty if all
-    copies were equal."""
+    """Greatest difference between the first copy and another copy of each repaired tensor. The value is None for random
+    number states. The dictionary is empty if all copies were equal."""
     before: Path | None
     """Folder of the checkpoint as it was before the repair. None if nothing was repaired."""
 
@@ -55,7 +55,7 @@ def repair_checkpoint(paths: RunPaths, name: str | None, method: Method) -> Repa
     Args:
         paths: paths of the run.
         name: name of the checkpoint's folder. None for the newest checkpoint.
-        method: `mean-fp32` replaces differing copies by their mean, `rank0` by the first copy.
+        method: `mean-fp32` replaces differing copies of fp32 state by their mean, `rank0` by the first copy.
 
     Raises:
         CheckFailedError: a file differs from the manifest, or the result is not finite. Nothing was changed.
@@ -149,8 +149,8 @@ def _write_repaired_manifest(
 ) -> None:
     """Write the manifest of the repaired checkpoint.
 
-    The reference logits do not fit the repaired weights. They are kept under another name, for comparison. The first
-    training that loads the checkpoint computes new ones.
+    If weights or fp32 state changed, the reference logits do not fit the repaired network. They are kept under another
+    name, for comparison. The first training that loads the checkpoint computes new reference logits.
     """
     files = dict(manifest.files)
     for name in changed:

@@ -1,4 +1,4 @@
-"""Make the copies of each tensor in a checkpoint's files equal. Works on the files alone, in one process."""
+"""Make the copies of each tensor in a checkpoint's files equal. One process does this, without building a network."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _CHUNK = 1 << 24
 
 
 def open_to_save(path: Path) -> dict[str, Any]:
-    """Open a checkpoint's file with DeepSpeed's classes in it, so that it can be saved again with the same classes.
+    """Open a checkpoint's file. Objects of DeepSpeed's classes in it keep their classes when the file is saved again.
 
     Raises:
         InputError: the file is not a state dict of tensors, plain data and these classes.
@@ -62,7 +62,7 @@ class _States:
     def save(self) -> list[str]:
         """Replace the changed files atomically, close all files, and return the names of the changed ones."""
         for name in sorted(self._changed):
-            # The file may be a hard link to that of another folder. The rename replaces this folder's link only.
+            # The file may be a hard link to a file of another folder. The rename replaces this folder's link only.
             with atomic_path(self._checkpoint.folder / name) as temporary:
                 torch.save(self._open[name], temporary)
         changed = sorted(self._changed)
@@ -74,11 +74,11 @@ def repair_tensors(folder: Path, method: Method) -> tuple[dict[str, float], list
     """Make all copies of weights, master weights and moments in the checkpoint `folder` equal.
 
     Differing copies of the fp32 state are replaced by their mean or by the first copy. Weights are then computed from
-    the master weights. Changed files are replaced, and the manifest is not. The caller has compared all files with the
-    manifest.
+    the master weights. Changed files are replaced, but the manifest stays unchanged. The caller must have compared all
+    files with the manifest.
 
     Returns:
-        The greatest difference of each changed tensor, by name, and the names of the changed files.
+        The greatest difference between copies of each changed tensor, by name, and the names of the changed files.
 
     Raises:
         CheckFailedError: a tensor is not finite after the repair.
@@ -196,17 +196,17 @@ class _StageRepair:
 
 
 def _note(found: dict[str, float], name: str, copies: Sequence[torch.Tensor]) -> None:
-    """Record the greatest difference between the first copy and another one."""
+    """Record the greatest difference between the first copy and another copy."""
     greatest = max(greatest_difference(copies[0], each) for each in copies[1:])
     before = found.get(name, 0.0)
     found[name] = math.nan if math.isnan(greatest) or math.isnan(before) else max(before, greatest)
 
 
 def verify_repaired(folder: Path) -> None:
-    """Read all weights and all fp32 state of a repaired checkpoint as the training does when it loads a checkpoint.
+    """Read all weights and all fp32 state of a repaired checkpoint with the checks of a load by the training.
 
     Raises:
-        CheckFailedError: copies still differ, such as the step counts, which a repair does not change.
+        CheckFailedError: copies still differ. For example, a repair does not change step counts that differ.
     """
     checkpoint = Checkpoint(folder, verified=True)
     state = OptimizerState(checkpoint)

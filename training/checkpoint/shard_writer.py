@@ -44,7 +44,7 @@ class ShardWriter(CheckpointEngine):  # type: ignore[misc]
     """
 
     def __init__(self, parameters: Sequence[Parameter] = ()) -> None:
-        """Prepare to write. `parameters` are those of the model, to name a tensor that is not finite."""
+        """Prepare to write. The declared names of `parameters` describe a tensor that is not finite."""
         super().__init__()
         self._parameters = parameters
         self.files: dict[str, FileEntry] = {}
@@ -105,7 +105,7 @@ class ShardWriter(CheckpointEngine):  # type: ignore[misc]
         self._take(path, lambda: not_finite, lambda handle: handle.write(data))
 
     def note_not_finite(self, tensor: str | None) -> None:
-        """Store that a tensor of this rank is not finite. None means that all are finite."""
+        """Store the description of a tensor of this rank that is not finite. None means that all tensors are finite."""
         if tensor is not None and self.problem is None:
             self.problem = NotFiniteError(tensor)
 

@@ -61,7 +61,7 @@ class Verdict:
 
 
 def past_iterations(guards: GuardsConfig) -> int:
-    """Return the number of past iterations that decide all later verdicts."""
+    """Return the number of past iterations that a resumed training needs to reach the same verdicts."""
     needed = guards.roll_back_iterations + guards.max_skipped_updates + 2
     if guards.spike is not None:
         # The spike detector skips non-finite values, so its window may cover more iterations than its length.
@@ -94,8 +94,8 @@ class AnomalyGuard:
             past: records of the last iterations before this segment, in order.
             roll_backs: number of roll-backs that guards of this training have made so far.
             least_scale: minimum loss scale of fp16. An overflow at this scale is not part of the loss-scale search.
-            mixture_changes: samples from which the training data have another mixture, in ascending order. The level of
-                the loss may change there.
+            mixture_changes: first sample of each stage of the blend after the first stage, in ascending order. The
+                level of the loss may change there.
         """
         self._guards = guards
         self._roll_backs = roll_backs

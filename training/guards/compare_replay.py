@@ -23,7 +23,7 @@ class Result:
     """A result of a computation, such as a gradient."""
 
     step: int
-    """Number of the step that computed the result. The steps of all ranks are in the order of computation."""
+    """Number of the step that computed the result. All ranks number the steps in the order of computation."""
     name: str
 
 
@@ -51,7 +51,7 @@ class Difference:
     nodes: list[str]
     """Names of the nodes of `ranks`."""
     names: list[str]
-    """Names of the results."""
+    """Names of the results that differ."""
     replicas: int
     """Number of replicas of the training."""
     everywhere: bool
@@ -67,8 +67,8 @@ class Difference:
             said = f"{who} computed {what} twice from the same samples and weights, with different results"
             if self.everywhere:
                 said += (
-                    f"; {'every replica' if self.replicas > 1 else 'the only replica'} did, so kernels that are not "
-                    "deterministic are possible too"
+                    f"; {'every replica' if self.replicas > 1 else 'the only replica'} did so, so the cause may also "
+                    "be kernels that are not deterministic"
                 )
         elif self.kind == "odd":
             said = f"{who} computed {what} differently from most replicas, from the same samples and weights"
@@ -85,8 +85,8 @@ def first_difference(parallel: ParallelConfig, computations: Sequence[Computatio
 
     Args:
         parallel: layout of the ranks.
-        computations: what each rank computed, in the order of ranks. Ranks that differ only in their replica have the
-            same results.
+        computations: computation of each rank, in the order of the ranks. Ranks that differ only in their replica
+            must list the same results.
     """
     found: dict[int, list[tuple[Kind, list[int], str, bool]]] = {}
     for pipeline in range(parallel.pipeline):
@@ -100,7 +100,7 @@ def first_difference(parallel: ParallelConfig, computations: Sequence[Computatio
     if not found:
         return None
     earliest = found[min(found)]
-    # Replicas that cannot repeat a result are at fault, also if other results of this step are unclear.
+    # Ranks that cannot repeat a result are at fault, even if other results of this step are unclear.
     kinds: tuple[Kind, ...] = ("unstable", "odd", "unclear")
     kind = next(kind for kind in kinds if any(each[0] == kind for each in earliest))
     chosen = [each for each in earliest if each[0] == kind]
@@ -116,7 +116,10 @@ def first_difference(parallel: ParallelConfig, computations: Sequence[Computatio
 
 
 def _judge(values: dict[int, tuple[int, int]]) -> tuple[Kind, list[int]] | None:
-    """Judge the two fingerprints that each replica's rank has of one result. Return the ranks that are at fault."""
+    """Judge the two fingerprints that each replica's rank computed of one result.
+
+    Return the kind of the difference and the ranks that are or may be at fault. Return None if all results are equal.
+    """
     if unstable := [rank for rank, (first, second) in values.items() if first != second]:
         return "unstable", unstable
     usual, count = Counter(first for first, _ in values.values()).most_common(1)[0]

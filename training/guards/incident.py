@@ -37,9 +37,10 @@ class Incident(BaseModel):
     """First sample after the iteration. None if the event does not concern samples."""
     message: str
     segment: int | None = None
-    """Segment in which the event occurred. None if the event would occur again in another segment."""
+    """Segment in which a drift occurred, so that a drift in another segment gets a file of its own. None for other
+    events: a resumed training can repeat them, and a repeated incident is written only once."""
     nodes: dict[str, str] = {}
-    """Node of each rank that a drift concerns, by rank."""
+    """Node of each rank that may hold a wrong copy after a drift, by rank."""
 
 
 def incident_name(iteration: int, time: int = 1) -> str:

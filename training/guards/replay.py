@@ -147,8 +147,8 @@ def _neighbour(trainer: Trainer, step: int) -> int:
 
 @contextlib.contextmanager
 def _deterministic(device: torch.device) -> Iterator[None]:
-    """Select deterministic kernels on a GPU, where some kernels add in an arbitrary order. A CPU has no such kernels
-    here."""
+    """Select deterministic kernels on a GPU, where some kernels add in an arbitrary order. On a CPU, no kernel of the
+    training does so."""
     if device.type != "cuda":
         yield
         return
@@ -163,7 +163,7 @@ def _deterministic(device: torch.device) -> Iterator[None]:
 def _agree(trainer: Trainer, first: list[_Measured], second: list[_Measured]) -> bool:
     """Whether each rank computed the same results twice, and the replicas computed equal results. Collective.
 
-    The ranks exchange two numbers each.
+    Each rank sends two numbers to the others.
     """
     mesh, parallel = trainer.mesh, trainer.mesh.parallel
     own = torch.stack([fingerprint(torch.stack([each.value for each in found])) for found in (first, second)])

@@ -5,8 +5,8 @@ parameters that are not split, and two stages may hold copies of a tied paramete
 ranks hold copies. Each rank also holds the states of the random number generators, the step count and the loss scale.
 Ranks exchange one 64-bit fingerprint per state instead of the state.
 
-ZeRO-1 keeps only one copy of the fp32 state of a split parameter. Its weights are a rounded copy of its master weights,
-so each rank compares these two.
+ZeRO-1 keeps only one copy of the fp32 state of a split parameter. But the weights of each parameter must be its rounded
+master weights, so each rank also compares these two.
 """
 
 from __future__ import annotations
@@ -142,7 +142,9 @@ def _differing(weights: torch.Tensor, master: torch.Tensor) -> torch.Tensor:
 
 
 def _counters(trainer: Trainer) -> torch.Tensor:
-    """Return the counters that decide the next update, float64: updates, optimizer steps and state of the loss scale.
+    """Return the counters on which the next update depends, as float64.
+
+    These are the engine's steps, the least and greatest step count of the optimizer, and the state of the loss scale.
 
     Every rank must have the same values.
     """
@@ -156,9 +158,9 @@ def _counters(trainer: Trainer) -> torch.Tensor:
 
 
 def check_replicas(trainer: Trainer, random_states: dict[str, torch.Tensor], iteration: int) -> None:
-    """Compare all replicas of weights, fp32 optimizer state, counters and random number states over all ranks.
+    """Compare all replicas of weights, fp32 optimizer state, counters and random number states. Collective.
 
-    Collective. On each rank, the weights are also compared with their fp32 master weights.
+    Also compare the weights on each rank with their fp32 master weights.
 
     Args:
         trainer: trainer with the network and the optimizer.

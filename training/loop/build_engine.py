@@ -79,8 +79,7 @@ def build_trainer(stage: TrainStage, mesh: Mesh, vocabulary_rows: int, *, with_i
 
 
 def draw_initial_weights(trainer: Trainer) -> None:
-    """Set the weights and their fp32 master weights to the initial values. The moments of the optimizer must be
-    unused."""
+    """Set the weights and their fp32 master weights to the initial values. Call this before the first update."""
     initialize(trainer.network, trainer.mesh, trainer.stage.model, trainer.vocabulary_rows, trainer.stage.seed)
 
 

@@ -34,14 +34,15 @@ def finish_step(run: TrainingState, done: TrainedStep) -> Poll:
 
     Raises:
         CheckFailedError: a guard ends the training.
-        DamagedStateError: a guard would end the training, but the state in memory is not finite. So the state, and not
-            the samples or the configuration, can be the cause, and a restart may succeed.
+        DamagedStateError: a guard would end the training, but the state in memory is not finite. The damaged state may
+            be the cause, instead of the samples or the configuration, so a restart may succeed.
     """
     verdicts = run.anomalies.seen(done.outcome)
     if run.trainer.mesh.rank != 0:
         # Only rank 0's verdicts count, so that all ranks act alike even if their values differ in the last bit.
         verdicts = []
-    # The verdict with the most severe action decides. Of several roll-backs, the one that skips most samples decides.
+    # The verdict with the most severe action decides. If several verdicts have this action, the one that names the most
+    # samples to skip decides.
     verdict = max(verdicts, key=lambda each: (_ORDERS[each.action], len(each.skip)), default=None)
     poll = run.poll(Order.GO if verdict is None else _ORDERS[verdict.action], done.work_seconds)
     if run.metrics is not None:
@@ -80,8 +81,8 @@ def finish_step(run: TrainingState, done: TrainedStep) -> Poll:
 
 
 def record_changes(run: TrainingState) -> None:
-    """Record events about the loaded checkpoint: what changed since it was saved, and damaged checkpoints that were
-    skipped."""
+    """Record events that list what changed since the loaded checkpoint was saved, and the damaged checkpoints that
+    were skipped."""
     if run.metrics is None:
         return
     iteration, checkpoints, found = run.position.iteration, run.checkpoints, []
@@ -105,7 +106,7 @@ def report_damaged_state(run: TrainingState, error: DamagedStateError) -> None:
             event=error.event,
             action="restart",
             message=error.what,
-            # A drift is an event of its own in each segment. Other damage may be the same again.
+            # A drift in another segment is a new event. Other damage may be the repetition of an earlier incident.
             segment=run.number if error.event == "drift" else None,
             nodes={str(rank): node for rank, node in error.nodes.items()},
         )
@@ -146,7 +147,7 @@ def drift_error(run: TrainingState, error: DriftError) -> DamagedStateError:
     A checkpoint that is still being written is finished, because its replicas were compared before it was copied.
 
     Raises:
-        DamagedStateError: the state is not finite, which describes the damage better.
+        DamagedStateError: the state is not finite. This error describes the damage better than a drift.
     """
     run.finish_save()
     _check_finite_state(run)
@@ -191,7 +192,7 @@ def guard_replay(run: TrainingState, planned: PlannedStep) -> None:
     difference = replay(run.trainer, batch)
     if difference is None:
         return
-    # Replicas with different weights compute different results without a fault of their arithmetic.
+    # Replicas with different weights compute different results even if their arithmetic is correct.
     run.check_replicas()
     if run.metrics is not None:
         _report(

@@ -73,7 +73,7 @@ def train(run: TrainingState) -> Segment:
 
 
 def _train(run: TrainingState) -> Segment:
-    """Do the work of `train`."""
+    """Train as `train` does, but raise DriftError if replicas drifted, and record no damaged state."""
     parallel, iteration = run.trainer.mesh.parallel, run.position.iteration
     total, world = run.total_iterations, parallel.world_size
     begins = f"resuming after iteration {iteration} of {total}" if iteration else f"starting, {total} iterations"

@@ -172,7 +172,7 @@ class TrainingState:
             self.pending = None
             waited = format_seconds(save.waited_seconds + ended - started)
             self.note(
-                f"checkpoint {save.name} is written after {format_seconds(ended - save.started)}; training waited "
+                f"checkpoint {save.name} was written in {format_seconds(ended - save.started)}; training waited "
                 f"{waited}"
             )
 
@@ -208,7 +208,7 @@ def open_training(
         CheckFailedError: DeepSpeed built an engine that differs from the configuration, or every checkpoint is damaged.
         ConfigError: the checkpoint does not fit the layout, or the configuration cannot run on this machine.
         InputError: the index is missing or damaged.
-        TryAgainError: a new index replaced the newest one repeatedly.
+        TryAgainError: the index was replaced repeatedly while it was opened.
     """
     training, folder = stage.training, from_rank_0(lambda: hold_index(paths))
     index = read_index_manifest(folder / "index.json")
@@ -226,7 +226,7 @@ def open_training(
     checkpoints = CheckpointManager(trainer, paths.checkpoints, own, index, tokens)
     position = checkpoints.load(lambda iteration: check_replicas(trainer, random_states(mesh.device), iteration))
     if position == START:
-        # A checkpoint of this training exists after any iteration, so no checkpoint was loaded.
+        # No checkpoint has this position, so none was loaded.
         draw_initial_weights(trainer)
     past = _past(stage, paths, position)
     state = TrainingState(

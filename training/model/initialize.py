@@ -22,7 +22,7 @@ from training.model.pipeline import BloomPipeline
 from training.parallel.mesh import Mesh
 
 _CHUNK = 1 << 22
-"""Most elements to draw at a time: 16 MiB in fp32."""
+"""Largest number of elements that are drawn at a time: 16 MiB in fp32."""
 
 
 def draw(
@@ -83,7 +83,8 @@ def _fill(target: torch.Tensor, parameter: Parameter, model: ModelConfig, seed: 
 def _runs(parameter: Parameter, rank: int, size: int) -> Iterator[tuple[np.ndarray[Any, np.dtype[np.int64]], int]]:
     """Yield the shard's elements, in order, as runs of consecutive elements of the whole parameter.
 
-    Each item has the first positions of several runs, and the runs' length. The item has at most `_CHUNK` elements.
+    Each item has the first positions of one or more runs, and the length of each run. The runs of an item have at most
+    `_CHUNK` elements together.
     """
     dimension = parameter.placement.dimension or 0
     shard, inner = parameter.shard_shape(size), math.prod(parameter.shape[dimension + 1 :])

@@ -1,7 +1,7 @@
 """Linear and embedding layers whose matrices are split over the tensor-parallel ranks.
 
 Weights are created uninitialized. A checkpoint is loaded into them, or `training.model.initialize` draws this rank's
-shard of each declared parameter. The initial model does not depend on the layout.
+shard of each declared parameter. In both cases, the model does not depend on the layout.
 """
 
 from __future__ import annotations

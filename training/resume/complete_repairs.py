@@ -26,7 +26,7 @@ def complete_repairs(paths: RunPaths) -> list[Path]:
         target, before = paths.checkpoints / repaired.name, free_path(paths.before_repair / repaired.name)
         with explained(target):
             paths.before_repair.mkdir(parents=True, exist_ok=True)
-            # The old checkpoint may have moved already when the repair was interrupted.
+            # If the repair was interrupted, the old checkpoint may have moved already.
             if target.exists():
                 target.rename(before)
                 fsync_folder(paths.before_repair)

@@ -17,7 +17,7 @@ CONTINUE, RESTART = {"training.on_change": "continue"}, {"training.on_change": "
 
 
 def boundary_refusal(paths: RunPaths, newest: CheckpointManifest, changes: Sequence[Difference]) -> CheckFailedError:
-    """Return the error for changed keys that may change at a boundary, if `on_change` is `refuse`."""
+    """Return the error for changed keys whose policy is `boundary`, for `on_change: refuse`."""
     kept = (
         f"keep the training: it resumes from {step_name(newest.iteration)}, and the new values apply from iteration "
         f"{newest.iteration + 1} on"
@@ -40,8 +40,8 @@ def never_refusal(
         paths: paths of the run.
         newest: manifest of the newest checkpoint.
         changes: all changed configuration keys.
-        phrases: phrases that describe the changes, one for each.
-        keep: what a resume needs.
+        phrases: phrases that describe the changes of keys, tokenizer and samples.
+        keep: phrase that says what a resume needs.
     """
     needed: dict[str, Any] = {each.key: each.before for each in changes if each.policy is Policy.NEVER}
     if any(each.policy is Policy.BOUNDARY for each in changes):
@@ -59,8 +59,8 @@ def never_refusal(
 def archive_folder(paths: RunPaths, newest: CheckpointManifest) -> Path:
     """Return the folder to which a restart moves the old training.
 
-    Checkpoints are moved last. So an archive with checkpoints is complete, and the next archive gets another name. An
-    archive without checkpoints is interrupted, and the restart completes it.
+    A restart moves the checkpoints last. So an archive with checkpoints is complete, and the next archive gets another
+    name. An archive without checkpoints was interrupted, and the next restart completes it.
     """
     number, name = 1, f"{newest.identity[:12]}-step{newest.iteration}"
     folder = paths.train / "archive" / name

@@ -1,4 +1,4 @@
-"""Move checkpoints of a run to another folder. Only one process may do so, while no process trains or saves."""
+"""Move checkpoints of a run to another folder. Only one process may do this, and no process may train or save then."""
 
 from __future__ import annotations
 

@@ -70,7 +70,8 @@ def resolve_resume(configured: TrainStage, paths: RunPaths) -> ResumePoint:
 
     Raises:
         CheckFailedError: the training cannot resume with the changed keys or samples. The error names the changes and
-            states what a resume needs. Or the index has samples of another length, or too few samples.
+            states what a resume needs. This error is also raised if the index has samples of another length, or too few
+            samples.
         InputError: the checkpoint is from an incompatible version of Bloomery, or the index is missing.
     """
     complete_repairs(paths)
@@ -85,9 +86,9 @@ def resolve_resume(configured: TrainStage, paths: RunPaths) -> ResumePoint:
 
 
 def _refuse_other_index(stage: TrainStage, index: IndexManifest, paths: RunPaths) -> None:
-    """Raise CheckFailedError if the index was built for another length of samples or of the training.
+    """Raise CheckFailedError if the index has samples of another length, or fewer samples than the training reads.
 
-    In the workflow the index is always built first. A segment that is started by hand could meet an old index.
+    The workflow always builds the index first, but a segment that is started by hand could read an old index.
     """
     samples = samples_to_read(stage.training.batch, stage.training.train_samples)
     if index.sequence_length != stage.model.sequence_length:
@@ -95,14 +96,14 @@ def _refuse_other_index(stage: TrainStage, index: IndexManifest, paths: RunPaths
             f"the index has samples of {index.sequence_length} tokens, but model.sequence_length is "
             f"{stage.model.sequence_length}",
             where=str(paths.index_manifest),
-            expected=f"an index of samples of {stage.model.sequence_length} tokens; run the workflow with the target "
-            "index, or set model.sequence_length to the old value",
+            expected=f"an index whose samples have {stage.model.sequence_length} tokens; run the workflow with the "
+            f"target index, or set model.sequence_length to {index.sequence_length}",
         )
     if index.train_samples < samples:
         raise CheckFailedError(
             f"the index has {index.train_samples} training samples, but the training reads {samples}",
             where=str(paths.index_manifest),
-            expected=f"an index of {samples} samples; run the workflow with the target index, or set "
+            expected=f"an index of at least {samples} training samples; run the workflow with the target index, or set "
             "training.train_samples to the old value",
         )
 
@@ -174,4 +175,4 @@ def _archive(paths: RunPaths, newest: CheckpointManifest, changed: list[str], ke
             place.rename(archive / place.name)
     say(f"the training starts from the beginning because of these changes: {'; '.join(changed)}")
     say(f"the old training was moved to {archive}; resuming it would need: {keep or 'training.on_change: continue'}")
-    say("every later change restarts the training again as long as training.on_change is restart")
+    say("as long as training.on_change is restart, further changes like these restart the training again")

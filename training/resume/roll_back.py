@@ -1,7 +1,7 @@
 """Roll back to a checkpoint from before a problem, and skip the samples at which the problem occurred.
 
 The skipped range is written first, and later checkpoints are moved away second. So an interrupted roll-back can be
-completed at the next start. A roll-back to a named checkpoint is in `roll_back_to_checkpoint`.
+completed at the next start. `training.resume.roll_back_to_checkpoint` rolls back to a named checkpoint.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def complete_roll_backs(paths: RunPaths) -> None:
     """Complete every interrupted roll-back.
 
     Move every checkpoint that was trained on the skipped samples of roll-back n to train/rolled-back/<n>. Roll-backs to
-    a named checkpoint are completed first. They use numbers of their own.
+    a named checkpoint are completed first. No two roll-backs of either kind have the same number.
     """
     complete_roll_backs_to_checkpoint(paths)
     behind = [skip for skip in read_skips(paths).skips if skip.roll_back]

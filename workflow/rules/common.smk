@@ -72,7 +72,10 @@ def run_folder(*below):
 
 
 def page(path, caption, category, title):
-    """Input function of a target: a file for `snakemake --report`. The target does not wait for this file."""
+    """Return an input function of a target, which adds a page to `snakemake --report`, if the page exists.
+
+    The target does not wait for the page.
+    """
 
     shown = {"category": category, "labels": {"page": title}}
     # Snakemake makes captions absolute for declared outputs only.

@@ -72,7 +72,8 @@ rule adopt_tokens:
         " --output {output.idx:q} > {log:q} 2>&1"
 
 
-# The index gets hard links to the token files. So it stays complete when a later `encode` replaces or deletes them.
+# The index gets hard links to the token files. So the index stays complete when a later `encode` replaces or deletes
+# token files.
 rule build_index:
     input:
         config="<run>/config/index.json",

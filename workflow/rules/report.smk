@@ -1,5 +1,5 @@
-# Write HTML pages about the corpus, the tokenizer and the training. `snakemake --report` collects them. It can show only
-# inputs and outputs of rules, so the targets have the pages as inputs.
+# Write HTML pages about the corpus, the tokenizer and the training. `snakemake --report` collects the pages. It can
+# show only inputs and outputs of rules, so the targets have the pages as inputs.
 
 CORPUS_PAGE = page(
     f"{RUN.report}/corpus.html",

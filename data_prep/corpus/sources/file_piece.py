@@ -59,10 +59,10 @@ class PieceStream(io.RawIOBase):
         self.lines = 0
         """Number of line ends that `skip_to_piece` skipped."""
         self.damage: DamageError | None = None
-        """Damage at which the stream ended; None if there was none so far.
+        """Damage at which the stream ended; None if no damage was found so far.
 
-        The stream ends there like at the end of a file. A reader that collects several blocks therefore gets all bytes
-        before the damage, which an exception would make it lose.
+        The stream ends at damage as it does at the end of a file, and raises no exception. So a reader that collects
+        several blocks gets all bytes before the damage.
         """
 
     def readable(self) -> bool:

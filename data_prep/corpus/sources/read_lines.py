@@ -69,7 +69,7 @@ def read_lines(path: str, limit: int, piece: FilePiece | None = None) -> Iterato
 
 
 def _skip_line(stream: BinaryIO) -> tuple[int, bool]:
-    """Skip to the end of the line; return the number of skipped bytes, and whether the line has an end."""
+    """Skip the rest of the line; return the number of skipped bytes, and whether the line ends with a line feed."""
     skipped = 0
     while block := stream.readline(BLOCK_BYTES):
         skipped += len(block)

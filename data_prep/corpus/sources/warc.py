@@ -80,7 +80,7 @@ def _read_file(path: str, fields: Fields, piece: FilePiece | None, passed: Count
                         return
                     continue
                 item = _document_or_none(record, fields, name, number, passed)
-                # Damage of the file cuts only its last record.
+                # If the file is damaged, only the last record before the damage can be incomplete.
                 incomplete = stream.damage is not None and _is_incomplete(record)
                 if item is not None and not incomplete:
                     yield item
@@ -110,7 +110,7 @@ def _document_or_none(record: Any, fields: Fields, name: str, number: int, passe
 
 
 def _is_incomplete(record: Any) -> bool:
-    """Return whether the file ends inside the record. The content of the record is read to its end."""
+    """Return whether the file ends inside the record. This function reads the rest of the record."""
     while record.raw_stream.read(BLOCK_BYTES):
         pass
     no_length = record.rec_headers.get_header("Content-Length") is None

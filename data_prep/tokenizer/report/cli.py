@@ -32,8 +32,8 @@ def report(
     result: Annotated[
         Path | None,
         typer.Option(
-            help="Record of the run's report to write (runs/<name>/results/report/tokenizer.json), instead of "
-            "--output. The previous report is replaced when the new one is complete."
+            help="File that records the run's report (runs/<name>/results/report/tokenizer.json). Give it instead of "
+            "--output. The previous report is replaced when the new report is complete."
         ),
     ] = None,
     parts: Annotated[

@@ -24,7 +24,7 @@ _WORST = 3
 
 
 def render(report: dict[str, Any], origin: str = "") -> str:
-    """Return the HTML page of a report (`build_report.tokenizer_report`). `origin` says what it was made from."""
+    """Return the HTML page of a report (`build_report.tokenizer_report`). `origin` says what the page was made from."""
     languages, facts = report["languages"], report["vocabulary_facts"]
     series = all_series(list(report["references"]), any(one["monolingual"] for one in languages.values()))
     limits = report["gate"]["limits"]

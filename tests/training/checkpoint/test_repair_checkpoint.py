@@ -126,7 +126,7 @@ def test_copies_are_equal_after_a_repair_and_the_old_checkpoint_is_kept(run, met
     assert rows[f"master of {NORM}"] == "0.5"
     assert rows[f"exp_avg of {NORM}"] == "0.25"
     assert rows["weights of h.1.mlp.dense_h_to_4h.weight"] == "1"
-    assert rows["random number states of rank 1"] == "replaced by rank 0's"
+    assert rows["random number states of rank 1"] == "replaced by the states of rank 0"
     # The reader of training and export refuses copies that differ.
     repaired = Checkpoint(checkpoint)
     state = OptimizerState(repaired)

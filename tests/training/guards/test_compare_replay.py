@@ -53,7 +53,7 @@ def test_kernels_that_are_not_deterministic_are_mentioned_if_no_replica_repeats_
     found = _first_difference(ParallelConfig(data=2), wrong)
     assert found is not None
     assert found.everywhere
-    assert "every replica did, so kernels that are not deterministic are possible too" in found.message
+    assert "every replica did so, so the cause may also be kernels that are not deterministic" in found.message
     single = _first_difference(ParallelConfig(), {0: wrong[0]})
     assert single is not None
     assert (single.kind, single.ranks) == ("unstable", [0])

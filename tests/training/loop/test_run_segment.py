@@ -281,7 +281,7 @@ def test_training_continues_while_a_checkpoint_is_written(tmp_path: Path) -> Non
     log = (tmp_path / "train" / "logs" / "main_log.txt").read_text()
     for name in ("step00000002", "step00000004"):
         assert re.search(f"checkpoint {name} is being written; training waited [0-9.]+ s\n", log)
-        written = re.search(f"checkpoint {name} is written after ([0-9.]+) s; training waited [0-9.]+ s\n", log)
+        written = re.search(f"checkpoint {name} was written in ([0-9.]+) s; training waited [0-9.]+ s\n", log)
         assert written, "the log must state the duration of a background save and how long the training waited"
         assert float(written[1]) >= WRITING_SECONDS
         assert (tmp_path / "train" / "checkpoints" / name / "manifest.json").exists()
