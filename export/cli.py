@@ -32,7 +32,7 @@ def model(
     result: Annotated[
         Path | None,
         typer.Option(
-            help="Record of the run's model to write (runs/<name>/results/export/<model>.json). Give either --result "
+            help="File that records the run's model (runs/<name>/results/export/<model>.json). Give either --result "
             "or --output. With --result, the model is in runs/<name>/export/<model>. The previous model is replaced "
             "only after the new model has been verified."
         ),

@@ -22,7 +22,7 @@ def run(
     result: Annotated[
         Path,
         typer.Option(
-            help="Record of the publication to write (runs/<name>/results/publish/<model>.json). The list of published "
+            help="File that records the publication (runs/<name>/results/publish/<model>.json). The list of published "
             "files is then in runs/<name>/published/publish.json. Without a Hub, a copy of the model is beside this "
             "list."
         ),
