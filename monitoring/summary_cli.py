@@ -43,7 +43,7 @@ def lines(facts: RunSummary) -> list[tuple[str, str]]:
     """Return the rows of the summary, one fact per row."""
     from bloomery.base.units import format_bytes, format_energy, format_finite, format_seconds
     from bloomery.contracts.metrics_record import perplexity
-    from bloomery.contracts.stale_artefacts import CORPUS, INDEX, TOKENIZER, TRAINING
+    from bloomery.contracts.stale_artefacts import CORPUS, INDEX, LOGS, TOKENIZER, TRAINING
     from monitoring.shared_rows import unreadable_text
 
     rows: list[tuple[str, str]] = []
@@ -136,7 +136,7 @@ def lines(facts: RunSummary) -> list[tuple[str, str]]:
         what = [facts.published[role] for role in ("model", "logs") if facts.published[role]]
         begin = len(rows)
         rows.append(("published", f"{' and '.join(what)} at {where}"))
-        mark(next((name for name in facts.stale if name.startswith("published ")), ""), begin)
+        mark(next((name for name in facts.stale if name == LOGS or name.startswith("published ")), ""), begin)
     for name, page in facts.reports.items():
         begin = len(rows)
         rows.append((f"{name} report", page))

@@ -21,9 +21,9 @@ from bloomery.base.hub_access import find_token, why_local
 from bloomery.base.progress import say
 from bloomery.base.times import utc_now
 from bloomery.config.stages import PublishStage, read_stage
-from bloomery.contracts.lineage import TRAINING
+from bloomery.contracts.lineage import REPORTS, TRAINING
 from bloomery.contracts.paths import RunPaths
-from bloomery.contracts.result import Place, new_result
+from bloomery.contracts.result import Place, last_record, new_result, read_result
 from monitoring.logs_bundle import logs_bundle
 from monitoring.snapshot import training_ended
 from monitoring.sync_lock import sync_lock
@@ -101,6 +101,9 @@ def _record(place: Place, bundle: Bundle, report: dict[str, Any], paths: RunPath
         write_json(new.folder / REPORT_NAME, report)
         if paths.finished.is_file():
             new.made_from = {TRAINING: sha256_file(paths.finished)}
+        for name in REPORTS:
+            if (record := last_record(paths.results / "report" / f"{name}.json")) is not None:
+                new.made_from[f"report {name}"] = read_result(record).digest
     if report["target"] == "folder":
         say(f"logs copied to {place.shown / bundle.name}, not to a Hub, because {report['reason']}")
 

@@ -180,6 +180,11 @@ class CleanStage(Section):
     """Replacement of personal data."""
     keep_removed_text: bool
     """If true, the shards in `corpus/removed/` also contain the text of the removed documents."""
+    strips_lines: bool = False
+    """Whether the documents are read from `corpus/stripped`. Like the next key, it is here so that a change of it
+    makes the clean texts out of date."""
+    decontaminates: bool = False
+    """Whether documents that contain evaluation texts are removed."""
 
 
 class MixtureStage(Section):

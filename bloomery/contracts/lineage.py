@@ -13,6 +13,7 @@ not compared, because a user may delete what a finished run no longer needs.
 | training  | manifest of the checkpoint         | first samples of the index, tokenizer, section       |
 | model     | parity.json                        | checkpoint, tokenizer, section                       |
 | published | results/publish/<model>.json       | parity.json, section                                 |
+| logs      | results/logs.json                  | finished training, reports                           |
 | reports   | results/report/<report>.json       | texts, mixture, tokenizer or training, section       |
 """
 
@@ -33,6 +34,8 @@ from bloomery.contracts.tokenizer import TOKENIZER
 
 TEXTS, MIXTURE = "texts", "mixture"
 TOKENIZER_INPUT, CHECKPOINT, PARITY, TRAINING, SECTION = "tokenizer", "checkpoint", "model", "training", "configuration"
+REPORTS = ("corpus", "tokenizer", "training")
+"""Names of the reports. As inputs of the published logs they are `report corpus` and so on."""
 COUNTS = "counts"
 """Counts of the pre-tokens that a tokenizer was trained on."""
 TOKEN_FILES = "token files"

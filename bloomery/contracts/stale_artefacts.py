@@ -14,7 +14,15 @@ from bloomery.base.digest import digest_ends, digest_file, digest_json, sha256_f
 from bloomery.base.errors import BloomeryError, InputError
 from bloomery.base.json_member import read_member
 from bloomery.contracts import lineage
-from bloomery.contracts.checkpoint import MANIFEST_NAME, CheckpointManifest, newest_manifest, step_name
+from bloomery.contracts.checkpoint import (
+    DAMAGED_NAME,
+    MANIFEST_NAME,
+    CheckpointManifest,
+    newest_manifest,
+    read_manifest,
+    step_folders,
+    step_name,
+)
 from bloomery.contracts.index_manifest import read_index_manifest
 from bloomery.contracts.parity import PARITY_NAME, read_parity
 from bloomery.contracts.paths import RunPaths
@@ -22,12 +30,14 @@ from bloomery.contracts.result import last_record, read_result
 from bloomery.contracts.resume_policy import Policy, differences, identity
 from bloomery.contracts.safe_path import read_part_names
 from bloomery.contracts.sample_prefix import sample_prefix
+from bloomery.contracts.segment import read_segment
+from bloomery.contracts.stale_models import configured_name, model_names, published_names
 from bloomery.contracts.stale_tables import TableSearch
 from bloomery.contracts.tokenizer import tokenizer_files
 from bloomery.contracts.train_stage import read_effective
 from bloomery.contracts.workflow_folder import workflow_folder
 
-CORPUS, TOKENIZER, INDEX, TRAINING = "corpus", "tokenizer", "index", "training"
+CORPUS, TOKENIZER, INDEX, TRAINING, LOGS = "corpus", "tokenizer", "index", "training", "logs"
 """Artefacts of which a run has at most one. Models, published models and reports are `model <name>`, `published <name>`
 and `report <name>`."""
 
@@ -109,16 +119,15 @@ class _Search:
         self._check(TOKENIZER, "tokenizer", self._tokenizer)
         self._check(INDEX, "index", self._index)
         self._check(TRAINING, "train", self._training)
-        # The workflow builds only the model of this name. Models of other names were exported under an old name or by
-        # hand.
-        name = self._model_name()
-        self._check(f"model {name}", "export", partial(self._model, paths.export / name))
-        published = results / "publish" / f"{name}.json"
-        self._check(f"published {name}", "publish", partial(self._published, published, name))
+        for name in model_names(paths):
+            self._check(f"model {name}", "export", partial(self._model, name))
+        for name in published_names(paths):
+            self._check(f"published {name}", "publish", partial(self._published, name))
         for name, section in (("corpus", "judge.json"), ("tokenizer", "tokenizer_report.json"), ("training", None)):
             pointer = results / "report" / f"{name}.json"
             target = "train" if name == "training" else name
             self._check(f"report {name}", target, partial(self._pointer, pointer, section))
+        self._check(LOGS, "publish", self._logs)
         return self._result
 
     def _check(self, artefact: str, target: str, cause: Callable[[], str | None]) -> None:
@@ -168,7 +177,7 @@ class _Search:
             artefact = _ARTEFACT_OF.get(name, name)
             now = self._digest_now(name)
             if now is not None and now != digest:
-                return f"the {artefact}"
+                return f"the {_SHOWN.get(artefact, artefact)}"
             if artefact in self._found:
                 return self._found[artefact].older_than
         return None
@@ -225,6 +234,9 @@ class _Search:
             )
         if name == lineage.TRAINING:
             return sha256_file(paths.finished)
+        if name in _REPORT_INPUTS:
+            record = last_record(paths.results / f"{_REPORT_INPUTS[name]}.json")
+            return None if record is None else read_result(record).digest
         if name.startswith(lineage.IMPORTED):
             return self._imported(name.removeprefix(lineage.IMPORTED))
         return None
@@ -302,10 +314,23 @@ class _Search:
         return next((found for found in map(self._tables.change_of, manifests) if found is not None), None)
 
     def _training(self) -> str | None:
-        newest = newest_manifest(self._paths.checkpoints)
+        if self._paths.finished.is_file():
+            read_segment(self._paths.finished)
+        newest = self._newest_checkpoint()
         if newest is None:
             return None
         return self._changed_training(newest) or self._upstream(INDEX)
+
+    def _newest_checkpoint(self) -> CheckpointManifest | None:
+        """Return the manifest of the newest checkpoint that is not marked as damaged and can be read."""
+        folders = [] if not self._paths.checkpoints.is_dir() else step_folders(self._paths.checkpoints)
+        for folder in folders:
+            if not (folder / DAMAGED_NAME).exists():
+                try:
+                    return read_manifest(folder)
+                except InputError as error:
+                    self._note(error)
+        return None
 
     def _changed_training(self, newest: CheckpointManifest) -> str | None:
         paths = self._paths
@@ -326,39 +351,42 @@ class _Search:
     def _upstream(self, artefact: str) -> str | None:
         return self._found[artefact].older_than if artefact in self._found else None
 
-    def _model_name(self) -> str:
-        section = self._paths.config / "export.json"
-        try:
-            return read_member(section, "model_name", kind=str)
-        except _DAMAGED:
-            return self._paths.run.name
-
-    def _model(self, folder: Path) -> str | None:
+    def _model(self, name: str) -> str | None:
         """Compare the inputs of a model. A checkpoint that a user chose need not be the newest one."""
+        folder, configured = self._paths.export / name, name == configured_name(self._paths)
         if not folder.is_dir():
             return None
+        self._made_from(self._paths.results / "export" / f"{name}.json")  # raises an error if the record is damaged
         parity = read_parity(folder)
         made_from = parity.made_from
         if parity.chosen:
-            made_from = {name: digest for name, digest in made_from.items() if name != lineage.CHECKPOINT}
+            made_from = {key: digest for key, digest in made_from.items() if key != lineage.CHECKPOINT}
             checkpoint = self._paths.checkpoints / parity.checkpoint
             exists = (checkpoint / MANIFEST_NAME).is_file()
             if exists and lineage.checkpoint_digest(checkpoint) != parity.made_from.get(lineage.CHECKPOINT):
                 return f"the checkpoint {parity.checkpoint}"
-        return self._first_change(made_from, "export.json") or (self._upstream(TRAINING) if parity.chosen else None)
+        change = self._first_change(made_from, "export.json" if configured else None)
+        return change or (self._upstream(TRAINING) if parity.chosen else None)
 
-    def _published(self, pointer: Path, name: str) -> str | None:
-        made_from = self._made_from(pointer)
+    def _published(self, name: str) -> str | None:
+        made_from = self._made_from(self._paths.results / "publish" / f"{name}.json")
         if not made_from:
             return None
         parity = self._paths.export / name / PARITY_NAME
         if parity.is_file() and made_from.get(lineage.PARITY) not in (None, sha256_file(parity)):
             return "the exported model"
-        return self._upstream(f"model {name}") or self._first_change(
-            {key: value for key, value in made_from.items() if key == lineage.SECTION}, "publish.json"
-        )
+        section = {key: value for key, value in made_from.items() if key == lineage.SECTION}
+        configured = name == configured_name(self._paths)
+        return self._upstream(f"model {name}") or self._first_change(section, "publish.json" if configured else None)
+
+    def _logs(self) -> str | None:
+        """Compare the inputs of the published logs: the end of the training, and the reports."""
+        change = self._pointer(self._paths.results / "logs.json", None)
+        return change if change is not None or not self._paths.finished.is_file() else self._upstream(TRAINING)
 
 
+_REPORT_INPUTS = {f"report {name}": f"report/{name}" for name in lineage.REPORTS}
+_SHOWN = {f"report {name}": f"report on the {name}" for name in lineage.REPORTS}
 _ARTEFACT_OF: Mapping[str, Any] = {
     lineage.TEXTS: CORPUS,
     lineage.MIXTURE: CORPUS,

@@ -200,7 +200,12 @@ def stage_sections(config: RunConfig) -> dict[str, Section]:
         "decontaminate": DecontaminateStage(
             **config.corpus.decontaminate.model_dump(exclude={"paths"}), unspaced=unspaced
         ),
-        "clean": CleanStage(pii=config.corpus.pii, keep_removed_text=config.corpus.keep_removed_text),
+        "clean": CleanStage(
+            pii=config.corpus.pii,
+            keep_removed_text=config.corpus.keep_removed_text,
+            strips_lines=config.corpus.lines.enabled,
+            decontaminates=bool(config.corpus.decontaminate.paths),
+        ),
         "mixture": _mixture_stage(config),
         "count": CountStage(pre_tokenizer=config.tokenizer.pre_tokenizer, split_digits=config.tokenizer.split_digits),
         "tokenizer": TokenizerStage(tokenizer=config.tokenizer),

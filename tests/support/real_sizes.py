@@ -26,6 +26,6 @@ def planned_and_real_bytes(config: RunConfig, paths: RunPaths) -> list[tuple[str
 
 
 def folder_bytes(folder: Path) -> int:
-    """Return the bytes of all files below `folder`. Links are followed."""
-    found = os.walk(folder, followlinks=True)
-    return sum((Path(place) / name).stat().st_size for place, _, names in found for name in names)
+    """Return the bytes of all files below `folder`. Links are followed, and a file with several links counts once."""
+    found = [(Path(place) / name).stat() for place, _, names in os.walk(folder, followlinks=True) for name in names]
+    return sum({(file.st_dev, file.st_ino): file.st_size for file in found}.values())

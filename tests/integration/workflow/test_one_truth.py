@@ -103,7 +103,7 @@ def test_what_a_finished_run_no_longer_needs_may_be_deleted(finished: Workflow, 
         next(run.index.glob(f"tokens/*/00000.{name}")).unlink()
     links = {link.name: link for link in verify_run(run)}
     assert links["checkpoint"].not_present == 1
-    assert links["token files"].not_present == 2
+    assert links["token files"].not_present == 0, "the index has its own links to the token files"
     assert links["shards"].not_present > 0
     assert links["sources"].not_present == 0
 
