@@ -25,7 +25,7 @@ from monitoring.verify_run import verify_run
 
 pytestmark = pytest.mark.workflow
 
-MODEL = {"training", "model tiny", "published tiny", "report training"}
+MODEL = {"training", "model tiny", "published tiny", "report training", "logs"}
 INDEX = {"index"} | MODEL
 TOKENIZER = {"tokenizer", "report tokenizer"} | INDEX
 
