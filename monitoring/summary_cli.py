@@ -55,17 +55,19 @@ def lines(facts: RunSummary) -> list[tuple[str, str]]:
 
     begin = 0
     if corpus := facts.corpus:
-        removed = [f"{count} {rule.replace('_', ' ')}" for rule, count in corpus.removed.items()]
-        rules = f": {', '.join(removed[:_RULES_SHOWN])}" if removed else ""
-        more = f", and {len(removed) - _RULES_SHOWN} more rules" if len(removed) > _RULES_SHOWN else ""
-        rows += [
-            ("documents read", f"{corpus.documents_in:,} ({corpus.bad_rows:,} unreadable rows quarantined)"),
-            ("documents removed", f"{sum(corpus.removed.values()):,}{rules}{more}"),
-            (
-                "documents kept",
-                f"{corpus.documents_out:,} in {corpus.languages} languages, {format_bytes(corpus.bytes_out)} of text",
-            ),
-        ]
+        # A fact is None if the manifests that state it were deleted.
+        if corpus.documents_in is not None:
+            read = f"{corpus.documents_in:,} ({corpus.bad_rows:,} unreadable rows quarantined)"
+            rows.append(("documents read", read))
+        if corpus.removed is not None and corpus.bytes_out is not None:
+            removed = [f"{count} {rule.replace('_', ' ')}" for rule, count in corpus.removed.items()]
+            rules = f": {', '.join(removed[:_RULES_SHOWN])}" if removed else ""
+            more = f", and {len(removed) - _RULES_SHOWN} more rules" if len(removed) > _RULES_SHOWN else ""
+            kept = f"{corpus.documents_out:,} in {corpus.languages} languages, {format_bytes(corpus.bytes_out)} of text"
+            rows += [
+                ("documents removed", f"{sum(corpus.removed.values()):,}{rules}{more}"),
+                ("documents kept", kept),
+            ]
     mark(CORPUS, begin)
     if facts.vocabulary_size is not None:
         begin = len(rows)
