@@ -26,7 +26,7 @@ from bloomery.contracts.safe_path import read_part_names
 from bloomery.contracts.stale_artefacts import find_stale
 from bloomery.detect.speed import Speed, speed_of
 from bloomery.orchestration.slurm_jobs import workflow_names
-from bloomery.orchestration.workflow_command import read_command, rebuild_command
+from bloomery.orchestration.workflow_command import read_command, rebuild_command, rebuild_target
 from monitoring.shared_rows import report_pages
 
 
@@ -116,13 +116,16 @@ class RunSummary:
     seconds: dict[str, float]
     """Sum of the run times of each rule's jobs, in seconds, from Snakemake's latest measurements."""
     resume_command: str | None = None
-    """Command of the newest workflow, as a user can type it here; None if no workflow recorded it."""
+    """Command of the newest workflow, as a user can type it here; None if no workflow recorded it for this folder."""
     on_cluster: bool = False
     """Whether a workflow of this run sent its jobs to SLURM."""
     stale: dict[str, str] = field(default_factory=dict)
     """What each stale artefact is older than, such as `the corpus` (`bloomery.contracts.stale_artefacts`)."""
     rebuild_command: str | None = None
-    """Command that builds all stale artefacts again; None if nothing is stale or if no workflow recorded a command."""
+    """Command that builds all stale artefacts again; None if nothing is stale, or if the record of the newest workflow
+    is missing or is about a run in another folder."""
+    rebuild_target: str | None = None
+    """Target of the workflow that builds all stale artefacts again; None if nothing is stale."""
     reports: dict[str, str] = field(default_factory=dict)
     """Path of each report's page by the name of the report: `corpus`, `tokenizer`, `training`."""
     unreadable: list[str] = field(default_factory=list)
@@ -147,6 +150,7 @@ def gather_summary(run: Path) -> RunSummary:
         on_cluster=bool(workflow_names(paths)),
         stale={name: each.older_than for name, each in stale.items()},
         rebuild_command=rebuild_command(paths, stale),
+        rebuild_target=rebuild_target(stale),
         reports=report_pages(paths),
         unreadable=found.unreadable_files,
     )

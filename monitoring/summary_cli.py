@@ -44,7 +44,7 @@ def lines(facts: RunSummary) -> list[tuple[str, str]]:
     from bloomery.base.units import format_bytes, format_energy, format_finite, format_seconds
     from bloomery.contracts.metrics_record import perplexity
     from bloomery.contracts.stale_artefacts import CORPUS, INDEX, TOKENIZER, TRAINING
-    from monitoring.shared_rows import unreadable_text
+    from monitoring.shared_rows import rebuild_text, unreadable_text
 
     rows: list[tuple[str, str]] = []
 
@@ -150,8 +150,8 @@ def lines(facts: RunSummary) -> list[tuple[str, str]]:
     if facts.unreadable:
         rows.append(("not compared", unreadable_text(facts.unreadable)))
     if facts.stale:
-        how = f"; to build them again: {facts.rebuild_command}" if facts.rebuild_command else ""
-        rows.append(("out of date", f"{', '.join(facts.stale)}{how}"))
+        how = rebuild_text(facts.rebuild_command, facts.rebuild_target)
+        rows.append(("out of date", f"{', '.join(facts.stale)}; to build them again: {how}"))
     rows.append(("next", next_command(facts)))
     return rows
 
@@ -162,10 +162,12 @@ def _one_line(text: str) -> str:
 
 def next_command(facts: RunSummary) -> str:
     """Return the command to type next."""
+    from monitoring.shared_rows import rebuild_text
+
     is_sample = Path(facts.run).name == "sample"
     resume = facts.resume_command or "the command that started the run"
-    if facts.rebuild_command is not None:
-        return facts.rebuild_command
+    if facts.rebuild_target is not None:
+        return rebuild_text(facts.rebuild_command, facts.rebuild_target)
     if not facts.models:
         return f"{resume} (to resume the run)"
     if is_sample:
