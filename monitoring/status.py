@@ -23,7 +23,7 @@ from bloomery.contracts.stale_artefacts import find_stale
 from bloomery.orchestration.prepare_run import PARTS_NAME, TOKEN_FILES_NAME
 from bloomery.orchestration.run_lock import LOCK_NAME, holder
 from bloomery.orchestration.slurm_jobs import TRAINING_RULE, jobs_alive, workflow_names
-from bloomery.orchestration.workflow_command import read_command, rebuild_command
+from bloomery.orchestration.workflow_command import read_command, rebuild_command, rebuild_target
 from monitoring.shared_rows import report_pages
 from monitoring.sync_state import read_sync
 from monitoring.training_progress import (
@@ -140,11 +140,14 @@ class RunStatus:
     """Names of the exported models."""
     published: bool
     resume_command: str | None = None
-    """Command of the newest workflow, as a user can type it here; None if no workflow recorded it."""
+    """Command of the newest workflow, as a user can type it here; None if no workflow recorded it for this folder."""
     stale: dict[str, str] = field(default_factory=dict)
     """What each stale artefact is older than, such as `the corpus` (`bloomery.contracts.stale_artefacts`)."""
     rebuild_command: str | None = None
-    """Command that builds all stale artefacts again; None if nothing is stale or if no workflow recorded a command."""
+    """Command that builds all stale artefacts again; None if nothing is stale, or if the record of the newest workflow
+    is missing or is about a run in another folder."""
+    rebuild_target: str | None = None
+    """Target of the workflow that builds all stale artefacts again; None if nothing is stale."""
     reports: dict[str, str] = field(default_factory=dict)
     """Path of each report's page by the name of the report: `corpus`, `tokenizer`, `training`."""
     unreadable: list[str] = field(default_factory=list)
@@ -198,6 +201,7 @@ def gather_status(run: Path, now: float) -> RunStatus:
         resume_command=read_command(paths),
         stale={name: each.older_than for name, each in stale.items()},
         rebuild_command=rebuild_command(paths, stale),
+        rebuild_target=rebuild_target(stale),
         reports=report_pages(paths),
         unreadable=found.unreadable_files,
     )

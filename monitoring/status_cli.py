@@ -67,7 +67,7 @@ def status(
 def lines(found: RunStatus) -> list[tuple[str, str]]:
     """Return the rows of the screen, one fact per row."""
     from bloomery.base.units import format_bytes
-    from monitoring.shared_rows import unreadable_text
+    from monitoring.shared_rows import rebuild_text, unreadable_text
 
     rows = [("state", _state(found)), ("workflow", _workflow(found))]
     if found.data:
@@ -94,10 +94,9 @@ def lines(found: RunStatus) -> list[tuple[str, str]]:
     if found.unreadable:
         rows.append(("not compared", unreadable_text(found.unreadable)))
     if found.stale:
-        how = f"; to build them again: {found.rebuild_command}" if found.rebuild_command else ""
-        rows.append(
-            ("out of date", ", ".join(f"{name} (older than {than})" for name, than in found.stale.items()) + how)
-        )
+        how = rebuild_text(found.rebuild_command, found.rebuild_target)
+        names = ", ".join(f"{name} (older than {than})" for name, than in found.stale.items())
+        rows.append(("out of date", f"{names}; to build them again: {how}"))
     rows += [("sync", _sync(found)), ("disk", _disk(found)), ("next", next_command(found))]
     return rows
 

@@ -6,6 +6,7 @@ import contextlib
 import csv
 import math
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -25,20 +26,23 @@ from bloomery.contracts.safe_path import read_part_names
 from bloomery.contracts.stale_artefacts import find_stale
 from bloomery.detect.speed import Speed, speed_of
 from bloomery.orchestration.slurm_jobs import workflow_names
-from bloomery.orchestration.workflow_command import read_command, rebuild_command
+from bloomery.orchestration.workflow_command import read_command, rebuild_command, rebuild_target
 from monitoring.shared_rows import report_pages
 
 
 @dataclass(frozen=True)
 class CorpusFacts:
-    """Facts from the manifests of the raw and the clean shards."""
+    """Facts from the manifests of the raw and the clean shards.
 
-    documents_in: int
-    bad_rows: int
-    documents_out: int
-    bytes_out: int
-    languages: int
-    removed: dict[str, int]
+    The first two are None if a manifest of a raw shard was deleted. The others are None if one of a clean shard was.
+    """
+
+    documents_in: int | None
+    bad_rows: int | None
+    documents_out: int | None
+    bytes_out: int | None
+    languages: int | None
+    removed: dict[str, int] | None
     """Number of documents that each rule removed, largest number first."""
 
 
@@ -112,13 +116,16 @@ class RunSummary:
     seconds: dict[str, float]
     """Sum of the run times of each rule's jobs, in seconds, from Snakemake's latest measurements."""
     resume_command: str | None = None
-    """Command of the newest workflow, as a user can type it here; None if no workflow recorded it."""
+    """Command of the newest workflow, as a user can type it here; None if no workflow recorded it for this folder."""
     on_cluster: bool = False
     """Whether a workflow of this run sent its jobs to SLURM."""
     stale: dict[str, str] = field(default_factory=dict)
     """What each stale artefact is older than, such as `the corpus` (`bloomery.contracts.stale_artefacts`)."""
     rebuild_command: str | None = None
-    """Command that builds all stale artefacts again; None if nothing is stale or if no workflow recorded a command."""
+    """Command that builds all stale artefacts again; None if nothing is stale, or if the record of the newest workflow
+    is missing or is about a run in another folder."""
+    rebuild_target: str | None = None
+    """Target of the workflow that builds all stale artefacts again; None if nothing is stale."""
     reports: dict[str, str] = field(default_factory=dict)
     """Path of each report's page by the name of the report: `corpus`, `tokenizer`, `training`."""
     unreadable: list[str] = field(default_factory=list)
@@ -143,6 +150,7 @@ def gather_summary(run: Path) -> RunSummary:
         on_cluster=bool(workflow_names(paths)),
         stale={name: each.older_than for name, each in stale.items()},
         rebuild_command=rebuild_command(paths, stale),
+        rebuild_target=rebuild_target(stale),
         reports=report_pages(paths),
         unreadable=found.unreadable_files,
     )
@@ -154,22 +162,24 @@ def _corpus(paths: RunPaths) -> CorpusFacts | None:
     parts = read_part_names(paths.config / "parts.json")
     if not parts:
         return None  # the run only adopts token files
-    raw = [_counts(paths.corpus / "raw" / f"{part}.json", _RawCounts) for part in parts]
-    clean = [_counts(paths.corpus / "clean" / f"{part}.json", _CleanCounts) for part in parts]
+    raw = _all_counts(paths.corpus / "raw", parts, _RawCounts)
+    clean = _all_counts(paths.corpus / "clean", parts, _CleanCounts)
+    if raw is None and clean is None:
+        return None
     removed: Counter[str] = Counter()
     languages = set()
-    for counts in clean:
+    for counts in clean or []:
         for language, entry in counts.languages.items():
             removed.update({rule: amount.documents for rule, amount in entry.removed.items()})
             if entry.out.documents:
                 languages.add(language)
     return CorpusFacts(
-        documents_in=sum(counts.documents for counts in raw),
-        bad_rows=sum(counts.bad_rows for counts in raw),
-        documents_out=sum(counts.out.documents for counts in clean),
-        bytes_out=sum(counts.out.bytes for counts in clean),
-        languages=len(languages),
-        removed=dict(sorted(removed.items(), key=lambda item: (-item[1], item[0]))),
+        documents_in=None if raw is None else sum(counts.documents for counts in raw),
+        bad_rows=None if raw is None else sum(counts.bad_rows for counts in raw),
+        documents_out=None if clean is None else sum(counts.out.documents for counts in clean),
+        bytes_out=None if clean is None else sum(counts.out.bytes for counts in clean),
+        languages=None if clean is None else len(languages),
+        removed=None if clean is None else dict(sorted(removed.items(), key=lambda item: (-item[1], item[0]))),
     )
 
 
@@ -206,6 +216,14 @@ class _CleanCounts(BaseModel):
 
 
 C = TypeVar("C", _RawCounts, _CleanCounts)
+
+
+def _all_counts(folder: Path, parts: Sequence[str], kind: type[C]) -> list[C] | None:
+    """Return the counts of all shards in `folder`; None if a manifest is missing, because users may delete tables."""
+    manifests = [folder / f"{part}.json" for part in parts]
+    if not all(path.exists() for path in manifests):
+        return None
+    return [_counts(path, kind) for path in manifests]
 
 
 def _counts(path: Path, kind: type[C]) -> C:

@@ -44,7 +44,7 @@ def lines(facts: RunSummary) -> list[tuple[str, str]]:
     from bloomery.base.units import format_bytes, format_energy, format_finite, format_seconds
     from bloomery.contracts.metrics_record import perplexity
     from bloomery.contracts.stale_artefacts import CORPUS, INDEX, LOGS, TOKENIZER, TRAINING
-    from monitoring.shared_rows import unreadable_text
+    from monitoring.shared_rows import rebuild_text, unreadable_text
 
     rows: list[tuple[str, str]] = []
 
@@ -55,17 +55,19 @@ def lines(facts: RunSummary) -> list[tuple[str, str]]:
 
     begin = 0
     if corpus := facts.corpus:
-        removed = [f"{count} {rule.replace('_', ' ')}" for rule, count in corpus.removed.items()]
-        rules = f": {', '.join(removed[:_RULES_SHOWN])}" if removed else ""
-        more = f", and {len(removed) - _RULES_SHOWN} more rules" if len(removed) > _RULES_SHOWN else ""
-        rows += [
-            ("documents read", f"{corpus.documents_in:,} ({corpus.bad_rows:,} unreadable rows quarantined)"),
-            ("documents removed", f"{sum(corpus.removed.values()):,}{rules}{more}"),
-            (
-                "documents kept",
-                f"{corpus.documents_out:,} in {corpus.languages} languages, {format_bytes(corpus.bytes_out)} of text",
-            ),
-        ]
+        # A fact is None if the manifests that state it were deleted.
+        if corpus.documents_in is not None:
+            read = f"{corpus.documents_in:,} ({corpus.bad_rows:,} unreadable rows quarantined)"
+            rows.append(("documents read", read))
+        if corpus.removed is not None and corpus.bytes_out is not None:
+            removed = [f"{count} {rule.replace('_', ' ')}" for rule, count in corpus.removed.items()]
+            rules = f": {', '.join(removed[:_RULES_SHOWN])}" if removed else ""
+            more = f", and {len(removed) - _RULES_SHOWN} more rules" if len(removed) > _RULES_SHOWN else ""
+            kept = f"{corpus.documents_out:,} in {corpus.languages} languages, {format_bytes(corpus.bytes_out)} of text"
+            rows += [
+                ("documents removed", f"{sum(corpus.removed.values()):,}{rules}{more}"),
+                ("documents kept", kept),
+            ]
     mark(CORPUS, begin)
     if facts.vocabulary_size is not None:
         begin = len(rows)
@@ -148,8 +150,8 @@ def lines(facts: RunSummary) -> list[tuple[str, str]]:
     if facts.unreadable:
         rows.append(("not compared", unreadable_text(facts.unreadable)))
     if facts.stale:
-        how = f"; to build them again: {facts.rebuild_command}" if facts.rebuild_command else ""
-        rows.append(("out of date", f"{', '.join(facts.stale)}{how}"))
+        how = rebuild_text(facts.rebuild_command, facts.rebuild_target)
+        rows.append(("out of date", f"{', '.join(facts.stale)}; to build them again: {how}"))
     rows.append(("next", next_command(facts)))
     return rows
 
@@ -160,10 +162,12 @@ def _one_line(text: str) -> str:
 
 def next_command(facts: RunSummary) -> str:
     """Return the command to type next."""
+    from monitoring.shared_rows import rebuild_text
+
     is_sample = Path(facts.run).name == "sample"
     resume = facts.resume_command or "the command that started the run"
-    if facts.rebuild_command is not None:
-        return facts.rebuild_command
+    if facts.rebuild_target is not None:
+        return rebuild_text(facts.rebuild_command, facts.rebuild_target)
     if not facts.models:
         return f"{resume} (to resume the run)"
     if is_sample:

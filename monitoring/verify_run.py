@@ -25,7 +25,7 @@ from bloomery.contracts.checkpoint import read_checkpoint, verify_file
 from bloomery.contracts.index_manifest import read_index_manifest
 from bloomery.contracts.parity import PARITY_NAME, read_parity
 from bloomery.contracts.paths import RunPaths
-from bloomery.contracts.result import Place, Result, check_result, check_result_file, last_record
+from bloomery.contracts.result import Place, Result, check_result, check_result_file
 from bloomery.contracts.sample_prefix import sample_prefix
 from bloomery.contracts.segment import read_segment
 from bloomery.contracts.stale_artefacts import find_stale
@@ -104,15 +104,26 @@ def verify_run(paths: RunPaths) -> list[Link]:
 
 
 def _result(pointer: Path, title: str) -> tuple[Result | None, Count]:
-    """Check a pointer and every file of its result. Return the result, or None if no result was ever complete."""
-    record = last_record(pointer)
-    if record is None:
-        return None, Count()
-    check_file(record, restore=AGAIN)
+    """Check a pointer, its copy and every file of its result.
+
+    Return the result, or None if no result was ever complete. A workflow deletes the pointer before it builds the
+    result again, so only the copy may exist.
+    """
     place = Place.of(pointer)
+    records = [path for path in (pointer, place.record) if path.is_file()]
+    if not records:
+        return None, Count()
+    contents = [check_file(path, restore=AGAIN) for path in records]
+    if contents[0] != contents[-1]:
+        raise CheckFailedError(
+            "the two copies of the record of this result differ",
+            where=str(place.record),
+            expected=f"the content of {pointer}; restore both files from a copy, or delete {pointer} and run the "
+            "workflow again, which builds the result again",
+        )
     result = check_result(place)
     files = run_checks(title, [partial(check_result_file, place, result, name, content=True) for name in result.files])
-    return result, Count(1 + files)
+    return result, Count(len(records) + files)
 
 
 def _results(paths: RunPaths, title: str, names: Iterable[str]) -> Count:

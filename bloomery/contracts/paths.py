@@ -121,7 +121,7 @@ class RunPaths:
 
     @property
     def workflow_command(self) -> Path:
-        """File with the command line and the working folder of the newest workflow."""
+        """File with the command line and the working folder of the newest workflow, and the folder of its run."""
         return self.monitoring / "command.json"
 
     @property

@@ -1,6 +1,6 @@
 """Repair results whose files or links are missing, before a workflow starts.
 
-A copy of a run that follows links (`cp -rL`, `scp -r`) has copies of files at the documented paths. This module
+A copy of a run that follows links (`cp -aL`, `scp -rp`) has copies of files at the documented paths. This module
 replaces these copies by links. If a file is missing, the workflow builds the result again.
 """
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from bloomery.base.atomic import read_json, write_json
 from bloomery.base.errors import BloomeryError
+from bloomery.base.json_member import read_member
 from bloomery.base.typed_command import typed_command
 from bloomery.contracts.paths import RunPaths
 
@@ -17,8 +18,9 @@ if TYPE_CHECKING:
 
 
 def record_command(paths: RunPaths) -> None:
-    """Record the command line of this process and its working folder."""
-    write_json(paths.workflow_command, {"command": typed_command(), "folder": str(Path.cwd())})
+    """Record the command line of this process, its working folder, and the folder of the run that it builds."""
+    record = {"command": typed_command(), "folder": str(Path.cwd()), "run": str(paths.run.absolute())}
+    write_json(paths.workflow_command, record)
 
 
 TARGETS = ("all", "corpus", "tokenizer", "index", "train", "export", "publish")
@@ -26,13 +28,16 @@ TARGETS = ("all", "corpus", "tokenizer", "index", "train", "export", "publish")
 
 
 def read_command(paths: RunPaths, target: str | None = None) -> str | None:
-    """Return the recorded command, as a user can type it in the current folder; None if no command is recorded.
+    """Return the recorded command, as a user can type it in the current folder.
 
-    With `target`, the command builds this target instead of the recorded one.
+    Return None if no command is recorded, or if the recorded command builds a run in another folder, because this run
+    is a copy or was moved. With `target`, the command builds this target instead of the recorded one.
     """
     try:
         found = read_json(paths.workflow_command)
         command, folder = str(found["command"]), str(found["folder"])
+        if not _builds(paths, found.get("run"), folder):
+            return None
     except (BloomeryError, KeyError, TypeError):
         return None
     if target is not None:
@@ -45,7 +50,42 @@ def read_command(paths: RunPaths, target: str | None = None) -> str | None:
     return command if folder == str(Path.cwd()) else f"cd {shlex.quote(folder)} && {command}"
 
 
-def rebuild_command(paths: RunPaths, stale: Mapping[str, Stale]) -> str | None:
-    """Return the command that builds all stale artefacts again; None if nothing is stale or no command is recorded."""
+def _builds(paths: RunPaths, recorded_run: object, folder: str) -> bool:
+    """Whether the recorded command builds the run at `paths`.
+
+    Args:
+        paths: paths of the run that has the record.
+        recorded_run: the recorded folder of the run; None in a record of an earlier version. Then the run must be in
+            `folder` and must have the name that its configuration states.
+        folder: the recorded working folder of the command.
+    """
+    try:
+        if recorded_run is not None:
+            return Path(str(recorded_run)).samefile(paths.run)
+        here = paths.run.resolve()
+        return here.is_relative_to(Path(folder).resolve()) and here.name == _configured_name(paths, here.name)
+    except (OSError, ValueError):  # the folder does not exist, or the text cannot be a path
+        return False
+
+
+def _configured_name(paths: RunPaths, default: str) -> str:
+    """Return the name of the run in its configuration; `default` if the configuration cannot be read."""
+    try:
+        return read_member(paths.config / "publish.json", "name", kind=str)
+    except BloomeryError:
+        return default
+
+
+def rebuild_target(stale: Mapping[str, Stale]) -> str | None:
+    """Return the target of the workflow that builds all stale artefacts again; None if nothing is stale."""
     targets = [target for target in TARGETS if target in {each.target for each in stale.values()}]
-    return read_command(paths, targets[-1]) if targets else None
+    return targets[-1] if targets else None
+
+
+def rebuild_command(paths: RunPaths, stale: Mapping[str, Stale]) -> str | None:
+    """Return the command that builds all stale artefacts again.
+
+    Return None if nothing is stale, or if no command is known (`read_command`).
+    """
+    target = rebuild_target(stale)
+    return None if target is None else read_command(paths, target)

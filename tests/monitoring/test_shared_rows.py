@@ -42,3 +42,20 @@ def test_a_file_that_cannot_be_compared_is_shown(tmp_path: Path) -> None:
     damaged.write_text("{")
     for rows in (summary_cli.lines(gather_summary(paths.run)), status_cli.lines(gather_status(paths.run, NOW))):
         assert dict(rows)["not compared"].startswith(f"{damaged} cannot be read, so an artefact may be out of date")
+
+
+def test_without_a_command_the_target_that_builds_stale_artefacts_is_named(tmp_path: Path) -> None:
+    paths = make_run(tmp_path, configuration(), shards=2)
+    write_tables(paths)
+    section = paths.config / "clean.json"
+    write_json(section, read_json(section) | {"changed": True})
+    target = gather_summary(paths.run).rebuild_target
+    repeat = f"repeat the command that started the run with the target {target}"
+    record = {"command": "snakemake", "folder": str(Path.cwd()), "run": str(paths.run)}
+    for recorded, how in ((None, repeat), (record, f"snakemake {target}"), (record | {"run": str(tmp_path)}, repeat)):
+        if recorded is not None:
+            write_json(paths.workflow_command, recorded)
+        facts = gather_summary(paths.run)
+        shown = [dict(summary_cli.lines(facts)), dict(status_cli.lines(gather_status(paths.run, NOW)))]
+        assert all(rows["out of date"].endswith(f"; to build them again: {how}") for rows in shown)
+        assert summary_cli.next_command(facts) == how

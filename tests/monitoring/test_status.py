@@ -123,7 +123,8 @@ def test_a_stopped_training_reports_the_reason(tmp_path: Path, ended: SegmentSta
     assert row["state"] == words
     assert row["workflow"] == f"no workflow runs; the last was process {ENDED} on {socket.gethostname()}"
     assert row["next"] == "repeat the command that started the run, to resume the run"
-    write_json(paths.workflow_command, {"command": "snakemake --profile slurm", "folder": str(Path.cwd())})
+    record = {"command": "snakemake --profile slurm", "folder": str(Path.cwd()), "run": str(paths.run)}
+    write_json(paths.workflow_command, record)
     assert said(paths)["next"] == "snakemake --profile slurm"
 
 

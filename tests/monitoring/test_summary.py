@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
+
+from bloomery.base.atomic import write_json
+from bloomery.base.errors import InputError
+from bloomery.contracts.paths import RunPaths
+from monitoring.summary import gather_summary
+from monitoring.summary_cli import lines
 
 
 def test_summary_says_the_command_that_resumes_the_run_as_it_was_typed(
@@ -74,3 +81,49 @@ def test_the_speed_of_a_training_with_slow_iterations_is_the_quotient(tmp_path: 
         "(median of the iterations: 1,000 tokens/s)"
     )
     assert rows["training loss"] == "4.900 in the first iteration, 4.600 in the last"
+
+
+@pytest.mark.parametrize(
+    ("deleted", "missing"),
+    [
+        ([], set()),
+        (["raw"], {"documents read"}),
+        (["raw/s/00001.json"], {"documents read"}),
+        (["clean"], {"documents removed", "documents kept"}),
+        (["raw", "clean"], {"documents read", "documents removed", "documents kept"}),
+    ],
+)
+def test_the_rows_of_deleted_tables_are_left_out(tmp_path: Path, deleted: list[str], missing: set[str]) -> None:
+    paths = run_with_counts(tmp_path)
+    for name in deleted:
+        path = paths.corpus / name
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    rows = dict(lines(gather_summary(paths.run)))
+    corpus = {"documents read", "documents removed", "documents kept"}
+    assert corpus - set(rows) == missing
+    assert rows.get("documents read") in (None, "6 (2 unreadable rows quarantined)")
+    assert rows.get("documents kept") in (None, "4 in 1 languages, 20 B of text")
+
+
+def test_a_damaged_manifest_of_a_table_is_an_error(tmp_path: Path) -> None:
+    paths = run_with_counts(tmp_path)
+    manifest = paths.corpus / "raw/s/00001.json"
+    manifest.write_text('{"counts": {')
+    with pytest.raises(InputError, match="not valid JSON") as found:
+        gather_summary(paths.run)
+    assert str(manifest) in str(found.value)
+
+
+def run_with_counts(folder: Path) -> RunPaths:
+    """Return a run with two raw and two clean shards, of which only the manifests exist."""
+    paths = RunPaths(folder / "run")
+    parts = ["s/00000", "s/00001"]
+    write_json(paths.config / "parts.json", parts)
+    write_json(paths.corpus / "mixture.json", {})
+    out = {"documents": 2, "bytes": 10}
+    removed = {"min_words": {"documents": 1, "bytes": 5}}
+    for part in parts:
+        write_json(paths.corpus / f"raw/{part}.json", {"counts": {"documents": 3, "bad_rows": 1}})
+        counts = {"out": out, "languages": {"en": {"out": out, "removed": removed}}}
+        write_json(paths.corpus / f"clean/{part}.json", {"counts": counts})
+    return paths

@@ -13,7 +13,7 @@ from bloomery.contracts.result import Place, check_result, locked, new_result
 
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
-    """Return the index of a run that was copied with `cp -rL`."""
+    """Return the index of a run that was copied with `cp -aL`."""
     original = Place.of(tmp_path / "original/results/index.json")
     tokens = tmp_path / "original/index/tokens"
     tokens.mkdir(parents=True)
