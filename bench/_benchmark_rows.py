@@ -87,15 +87,15 @@ def divergence(result: Result) -> Iterator[Row]:
     limited = [each for each in result["divergences"] if each["limited"]]
     (asked,) = (each for each in limited if (each["iteration"], each["shape"], each["duration"]) == ASKED_DIVERGENCE)
     yield Row(
-        "simulated slow divergences that are found before the loss has risen by 10 %, of 20, with BLOOM's full batch; "
-        f"the smallest number over {len(limited)} shapes and positions",
+        "number of slow divergences that are found before the loss has risen by 10 %, of 20 simulated ones with "
+        f"BLOOM's full batch; the smallest number over {len(limited)} shapes and positions",
         f"{result['limits']['found_of_20']}",
         f"{min(each['found_of_20'] for each in limited)}; {asked['found_of_20']} for a rise from 2.2 to 3.0 in 300 "
         f"iterations, found when the loss has risen by {100 * asked['rise_at_alarm']['median']:.1f} % (median)",
         f"the spike detector finds {result['found_by_the_spike_detector_of_20']} of 20 for the same rise",
     )
     yield Row(
-        f"false alarms of divergence in 100,000 healthy iterations, of {result['healthy_iterations']:,} simulated",
+        f"false alarms of divergence per 100,000 healthy iterations; {result['healthy_iterations']:,} were simulated",
         f"{result['limits']['false_alarms_per_100000']:g}",
         f"{result['false_alarms_per_100000']:g}",
     )

@@ -105,7 +105,7 @@ def chain(folder: Path, shape: dict[str, Any], crashes: int, drawn: random.Rando
 def main() -> int:
     """Run the trainings, print the result, and return 1 if a training did not pass."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--crashes", type=int, default=20, help="crashes of each training")
+    parser.add_argument("--crashes", type=int, default=20, help="number of crashes in each training")
     crashes = parser.parse_args().crashes
     drawn, rows = random.Random(SEED), []
     for shape in SHAPES:

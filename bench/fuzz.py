@@ -31,7 +31,11 @@ _BATCH = 500
 
 
 def _batch(task: tuple[range | str, int]) -> Result:
-    """Make the mutations with the numbers in a range, or every edit of the named file. `task` also has the seed."""
+    """Make the mutations or the edits of a task.
+
+    The first item of `task` is the range of the numbers of the mutations, or the name of the file that is edited. The
+    second item is the seed of the mutations.
+    """
     import torch
     import transformers
 

@@ -129,7 +129,7 @@ def main() -> int:
     """Edit a copy of the run, print the result, and return 1 if a changed byte was missed."""
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--run", type=Path, required=True, help="folder of a finished run")
-    arguments.add_argument("--draws", type=int, default=20, help="changes of each kind of file")
+    arguments.add_argument("--draws", type=int, default=20, help="number of changes to each kind of file")
     arguments.add_argument("--seed", type=int, default=0)
     given = arguments.parse_args()
     with tempfile.TemporaryDirectory() as folder:

@@ -22,7 +22,7 @@ def read_member(path: Path, *keys: str, kind: type[T]) -> T:
         value = value.get(key) if isinstance(value, dict) else None
     if not isinstance(value, kind):
         raise InputError(
-            f"{'.'.join(keys) or 'the content'} is missing or has another type",
+            f"{'.'.join(keys) or 'the content'} is missing or has the wrong type",
             where=str(path),
             expected="a file that the workflow wrote; restore the file, or delete it and run the workflow again",
         )

@@ -69,6 +69,6 @@ def link_files(linked: Mapping[str, Path], folder: Path) -> None:
         fsync_folder(parent)
     if symbolic:
         say(
-            f"{folder}: the file system allows no hard links; files with a symbolic link instead: {symbolic}; these "
-            "links break if the files are deleted"
+            f"{folder}: the file system allows no hard links, so symbolic links were made instead (number: "
+            f"{symbolic}); a symbolic link breaks if the file to which it leads is deleted"
         )

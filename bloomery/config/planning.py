@@ -69,8 +69,8 @@ class PlanConfig(Section):
     """Disk space that the run may use. A configuration whose run would need more is rejected before anything starts.
     Default (null): the disk space is not checked."""
     corpus_tokens: Annotated[Positive | None, Field(examples=[3500000000])] = None
-    """Estimated number of tokens of the corpus, from which the plan computes the size of the token index, and the
-    length of a training that is stated as `training.train_epochs`. `bloomery config check --data` prints an estimate.
+    """Estimated number of tokens of the corpus. The plan computes the size of the token index from it, and, if
+    `training.train_epochs` is set, the length of the training. `bloomery config check --data` prints an estimate.
     Default (null): the plan assumes that the training reads every token once. To plan a training with
     `training.train_epochs`, set this key."""
     corpus_documents: Annotated[Positive | None, Field(examples=[5000000])] = None

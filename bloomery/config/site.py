@@ -92,10 +92,10 @@ class Site(Section):
     container_options: Annotated[list[Word], Field(examples=[["--nv", "--bind=/scratch"]])] = []
     """Options of `apptainer exec`, such as `--nv` or `--bind=/scratch`."""
     scratch: Word | None = None
-    """Fast folder for temporary files: TMPDIR and the compiler caches of the jobs. Each job uses the folder
-    `bloomery-$USER` in it, and creates it for this user alone. A job fails if another user owns `bloomery-$USER` or may
-    write to it. `${NAME}` is replaced by the value of that environment variable. Default (null): each node's own
-    temporary folder."""
+    """Fast folder for temporary files: TMPDIR and the compiler caches of the jobs. Each job uses the subfolder
+    `bloomery-$USER`. If this subfolder does not exist, the job creates it with access for this user only. A job fails
+    if another user owns the subfolder or may write to it. `${NAME}` is replaced by the value of that environment
+    variable. Default (null): each node's own temporary folder."""
 
     def job_resources(self, place: JobTarget) -> dict[str, str]:
         """Return the resources of Snakemake's SLURM executor that submit a job to `place`."""

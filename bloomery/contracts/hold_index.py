@@ -1,6 +1,6 @@
 """Keep the index that an unfinished training reads.
 
-A new index replaces the previous one, also while a training of an earlier workflow runs on another node. So each
+A new index replaces the previous one, even while a training of an earlier workflow runs on another node. So each
 segment first makes the link `results/index/training`, which leads to the folder of the index that it opens. A result
 that such a link leads to is not removed. The link moves when the next segment opens a newer index, and it is removed
 when the training is finished.
@@ -36,8 +36,8 @@ def hold_index(paths: RunPaths) -> Path:
         if folder.parent != place.folder.resolve():
             return folder
         link_atomically(place.folder / _READER, folder.name)
-        # If the documented links still lead to this folder, a process that builds a new index later finds this link,
-        # and does not remove the folder.
+        # If the documented links still lead to this folder, the new link was made in time: every later build of the
+        # index finds it and keeps the folder.
         if resolve_index(paths.index) == folder:
             _remove_unused(place)
             return folder
@@ -49,7 +49,7 @@ def hold_index(paths: RunPaths) -> Path:
 
 
 def release_index(paths: RunPaths) -> None:
-    """Allow the removal of an older index that the training read, and remove it."""
+    """Remove the link `training`, and remove the older index that only this link protected."""
     place = _place(paths)
     link = place.folder / _READER
     if link.is_symlink():

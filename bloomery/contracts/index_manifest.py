@@ -19,7 +19,7 @@ from bloomery.contracts.blend import Samples, StageEntry
 from bloomery.contracts.safe_path import ReadPath, SafePath
 
 TOKEN_FILES_FOLDER = "token_files"
-"""Folder in an index of the workflow that has links to its token files."""
+"""Name of the folder with the links to the token files, in an index that the workflow built."""
 BUILD_AGAIN = "delete index.json and build the index again (start the workflow, or run `bloomery index build`)"
 
 
@@ -140,7 +140,7 @@ class IndexManifest(BaseModel):
     """Index in `train` of each training sample's dataset: int16 [train_samples], or int32 for more than 32,768
     datasets."""
     blend_sample: ArrayEntry
-    """Sample within that dataset: uint32 [train_samples], or int64 if uint32 is too small."""
+    """Number of each training sample within its dataset: uint32 [train_samples], or int64 if uint32 is too small."""
     train_samples: Samples
     stages: list[StageEntry]
     """Stages of the blend, in order. Together they contain every training sample once."""
@@ -153,8 +153,9 @@ class IndexManifest(BaseModel):
 def resolve_index(folder: Path) -> Path:
     """Return the folder to which the links in the documented index folder lead at this moment.
 
-    Open all files of the index below this folder. Then a new index, to which the links may lead a moment later, is
-    never mixed with this one. An index without links, and one of an earlier version, is read below `folder` itself.
+    A caller must open all files of the index below the returned folder. The links may lead to a new index a moment
+    later, and files that are opened through the links could then belong to different indexes. For an index without
+    links, or of an earlier version, return `folder` itself.
     """
     found = (folder / "index.json").resolve().parent
     return found if (found / TOKEN_FILES_FOLDER).is_dir() else folder

@@ -118,9 +118,9 @@ def _move_added(place: Place, result: Result) -> None:
 def set_incomplete_aside(results: Path) -> list[Place]:
     """Rename the pointer of each incomplete result below `results`, so that the workflow builds the result again.
 
-    A result is incomplete if a file or a link is missing, or has another size or target. If the result was completed
-    since its pointer was renamed, the pointer gets its name back, with its old modification time. The other files of a
-    result are not changed. Return the places whose pointer was renamed.
+    A result is incomplete if a file or a link is missing, or has another size or target. If an earlier call renamed
+    the pointer and the result is complete again, the pointer gets its name back, with its old modification time. The
+    other files of a result are not changed. Return the places whose pointer this call renamed.
     """
     for aside in _asides(results):
         pointer = _pointer_of(aside)

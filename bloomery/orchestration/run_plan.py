@@ -176,7 +176,7 @@ def _lock_and_plan(
     parts = plan_run(config, plan_parts)
     write_sections(config, parts)
     for place in restore_links(paths.results):
-        logger.warning(f"{place.shown} had copies of the files in {place.folder}; the copies are links again")
+        logger.warning(f"{place.shown} had copies of the files in {place.folder}; links have replaced the copies")
     for place in set_incomplete_aside(paths.results):
         logger.warning(
             f"{place.folder}: a file or a link is missing or changed, so the workflow builds this result again"

@@ -1,6 +1,6 @@
 """Compute the bytes of a checkpoint from the layout of its files, part by part.
 
-A checkpoint holds more than the model's parameters once:
+A checkpoint is larger than one copy of the model's parameters and optimizer state:
 
 - Each tensor-parallel rank saves its own copy of the parameters that are not split.
 - The optimizer state of a tied embedding is saved by the first and by the last pipeline stage.
@@ -44,7 +44,7 @@ _STEP_BYTES = 4
 """Bytes of Adam's step count, one fp32 number for each group."""
 _GENERATOR_BYTES = 15_480
 """Bytes of a rank's random_rank_*.safetensors: the states of torch (5,056), Python (625 x 8) and NumPy (624 x 8), and
-the header. On a GPU CUDA's state adds less than 100 bytes."""
+the header. On a GPU, CUDA's state adds less than 100 bytes."""
 _SAFETENSORS_HEADER = 152
 """Bytes of the header of reference.safetensors."""
 _PICKLED_SHAPE = 14

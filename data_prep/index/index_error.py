@@ -1,4 +1,4 @@
-"""Make the error for a check of an index that failed."""
+"""Make the error for a failed check of an index."""
 
 from __future__ import annotations
 

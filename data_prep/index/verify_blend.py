@@ -65,7 +65,7 @@ def check_blend(folder: Path, manifest: IndexManifest) -> None:
             raise index_error(
                 f"the blend reads {count} samples of {entry.name!r}",
                 where,
-                f"the number that follows from the dataset's share in index.json, at most {entry.samples}",
+                f"as many samples as the dataset's share in index.json requires, at most {entry.samples}",
             )
 
 

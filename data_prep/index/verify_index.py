@@ -73,7 +73,11 @@ def verify_index(folder: Path) -> dict[str, Any]:
     }
 
 
-_fail = partial(index_error, remedy=f"restore this file. If this is not possible, write it again, {BUILD_AGAIN}")
+_fail = partial(
+    index_error,
+    remedy="restore this file. If this is not possible, write damaged token files or sidecars again; then "
+    f"{BUILD_AGAIN}",
+)
 
 
 def _check_counts(folder: Path, manifest: IndexManifest) -> None:

@@ -29,7 +29,7 @@ from data_prep.report.wording import count, documents, percent
 
 
 def render(report: dict[str, Any], origin: str = "") -> str:
-    """Return the HTML page of a complete report, which `cli.py` assembles. `origin` names what it was made from."""
+    """Return the HTML page of a complete report, which `cli.py` assembles. `origin` names the inputs of the report."""
     script = _file("page.js")
     return Template(_file("page.html")).substitute(
         style=_file("page.css"),

@@ -118,7 +118,7 @@ class Result:
 
 
 def fuzz(folder: Path, numbers: range, seed: int) -> Result:
-    """Make a run in `folder`, change a file of a copy of it for each of the `numbers`, and return the result.
+    """Make a run in `folder`. For each of the `numbers`, change one file of a copy of the run. Return the result.
 
     Each mutation depends only on its number and on `seed`.
     """

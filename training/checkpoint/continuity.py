@@ -127,8 +127,8 @@ def _read_reference(path: Path, trainer: Trainer, *, finite: bool) -> tuple[torc
     )
     if not fits:
         raise CheckFailedError(
-            f"the file holds tokens of shape {tuple(tokens.shape)} and logits of shape {tuple(logits.shape)} that do "
-            "not fit the network, or logits that are not finite",
+            f"the file holds tokens of shape {tuple(tokens.shape)} and logits of shape {tuple(logits.shape)}; they "
+            "do not fit the network, or some logits are not finite",
             where=str(path),
             expected=f"token ids below {rows}, and one row of {rows} finite logits for each token; {_OLDER_CHECKPOINT}",
         )

@@ -1,4 +1,4 @@
-"""The error for a training whose state in memory is damaged, so that it must not be saved."""
+"""The error for a damaged state in memory, which the training must not save."""
 
 from __future__ import annotations
 
@@ -48,6 +48,6 @@ def not_finite_error(problems: list[tuple[int, str]], iteration: int) -> Damaged
         where=f"iteration {iteration}",
         expected="finite weights, master weights, moments and reference logits; if this happens again, lower "
         "training.optimizer.learning_rate, or skip the samples before this iteration with `bloomery train roll-back`; "
-        "if it is always the same rank, check the device and the memory of this rank",
+        "if the same rank is reported each time, check the device and the memory of this rank",
         iteration=iteration,
     )

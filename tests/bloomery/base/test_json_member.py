@@ -17,7 +17,7 @@ from bloomery.base.json_member import read_member
 def test_a_value_that_is_missing_or_of_another_type_is_an_input_error(tmp_path: Path, content: object) -> None:
     path = tmp_path / "x.json"
     write_json(path, content)
-    with pytest.raises(InputError, match=r"x\.json: a\.b is missing or has another type; expected: a file that the"):
+    with pytest.raises(InputError, match=r"x\.json: a\.b is missing or has the wrong type; expected: a file that the"):
         read_member(path, "a", "b", kind=str)
     write_json(path, {"a": {"b": "c"}})
     assert read_member(path, "a", "b", kind=str) == "c"

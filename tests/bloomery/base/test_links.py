@@ -46,7 +46,7 @@ def test_without_hard_links_symbolic_links_are_made_and_a_message_says_so(
     (tmp_path / "run").mkdir()
     (tmp_path / "run/file").write_text("content")
     link_files({"a/x": tmp_path / "run/file"}, tmp_path / "run/made")
-    assert "files with a symbolic link instead: 1;" in capsys.readouterr().err
+    assert "symbolic links were made instead (number: 1);" in capsys.readouterr().err
     (tmp_path / "run").rename(tmp_path / "moved")
     assert (tmp_path / "moved/made/a/x").read_text() == "content"
 
