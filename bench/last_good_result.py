@@ -42,8 +42,8 @@ RULES = (
     "encode",
     "train_tokenizer",
 )
-"""The disturbed rules, the last one of the workflow first. So the workflow need not run all later stages again after each
-try."""
+"""The disturbed rules. The last one of the workflow comes first, so that the workflow need not run all later stages
+again after each try."""
 LARGEST_FILE = 20_000
 """Size in bytes of the largest file that a job can write if it is made to fail. Each of these jobs writes a larger
 file."""
