@@ -24,7 +24,8 @@ def indexed(finished: Workflow, tmp_path: Path) -> Workflow:
     folder = tmp_path / "indexed"
     shutil.copytree(finished.folder, folder, symlinks=True)
     workflow = Workflow(folder, copy.deepcopy(TINY))
-    for made in ("train", "export", "published", "logs/train_segment", "results/export", "results/publish"):
+    results = ("results/export", "results/publish", "results/logs")
+    for made in ("train", "export", "published", "logs/train_segment", *results):
         shutil.rmtree(workflow.run_folder / made, ignore_errors=True)
     for made in ("report/training.html", "results/report/training.json", "results/logs.json"):
         (workflow.run_folder / made).unlink()
