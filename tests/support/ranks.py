@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
+import random
 import socket
 import sys
 import tempfile
@@ -85,8 +87,14 @@ def _answer(path: Path) -> tuple[bool, Any] | None:
 
 
 def free_port() -> int:
-    """Return a port of this machine on which no process listens now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """Return a port of this machine on which no process listens now.
+
+    It is below the ports that the system gives to outgoing connections. Otherwise, a connection of another test could
+    take it before the ranks listen on it.
+    """
+    drawn = random.SystemRandom()
+    while True:
+        port = drawn.randrange(20_000, 32_768)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("", port))
+            return port
