@@ -108,6 +108,7 @@ class _Search:
         self._sections: dict[str, Any] = {}
         self._listings: dict[str, list[str]] = {}
         self._tables: TableSearch | None = None
+        self._configured = configured_name(paths)
 
     def all(self) -> Found:
         paths, results = self._paths, self._paths.results
@@ -353,7 +354,7 @@ class _Search:
 
     def _model(self, name: str) -> str | None:
         """Compare the inputs of a model. A checkpoint that a user chose need not be the newest one."""
-        folder, configured = self._paths.export / name, name == configured_name(self._paths)
+        folder, configured = self._paths.export / name, name == self._configured
         if not folder.is_dir():
             return None
         self._made_from(self._paths.results / "export" / f"{name}.json")  # raises an error if the record is damaged
@@ -376,7 +377,7 @@ class _Search:
         if parity.is_file() and made_from.get(lineage.PARITY) not in (None, sha256_file(parity)):
             return "the exported model"
         section = {key: value for key, value in made_from.items() if key == lineage.SECTION}
-        configured = name == configured_name(self._paths)
+        configured = name == self._configured
         return self._upstream(f"model {name}") or self._first_change(section, "publish.json" if configured else None)
 
     def _logs(self) -> str | None:

@@ -179,7 +179,7 @@ class TableSearch:
         return None if found.parameters == wanted else f"its configuration (the source of {part})"
 
     def _parameters_now(self, section: str, partition: int | None) -> str | None:
-        """Return the `parameters` that a table would record if it were made now; None if there is no such section."""
+        """Return the `parameters` that a table would record if it were made now; None if the section does not exist."""
         key = (section, partition)
         if key not in self._parameters:
             value = self._section(section)

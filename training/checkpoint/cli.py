@@ -20,7 +20,7 @@ class _OnDrift(StrEnum):
 
 @app.callback()
 def _group() -> None:
-    """Make Typer require the subcommand `repair`, although there is no other subcommand."""
+    """Make Typer require the name of the subcommand. With a single subcommand, Typer would leave the name out."""
 
 
 @app.command()
