@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,6 @@ from bloomery.contracts.checkpoint import (
     DAMAGED_NAME,
     MANIFEST_NAME,
     CheckpointManifest,
-    newest_manifest,
     read_manifest,
     step_folders,
     step_name,
@@ -229,7 +228,7 @@ class _Search:
         if name == lineage.TOKENIZER_INPUT:
             return lineage.tokenizer_digest(paths.tokenizer)
         if name == lineage.CHECKPOINT:
-            newest = newest_manifest(paths.checkpoints)
+            newest = self._newest_checkpoint
             return (
                 None if newest is None else lineage.checkpoint_digest(paths.checkpoints / step_name(newest.iteration))
             )
@@ -317,13 +316,14 @@ class _Search:
     def _training(self) -> str | None:
         if self._paths.finished.is_file():
             read_segment(self._paths.finished)
-        newest = self._newest_checkpoint()
+        newest = self._newest_checkpoint
         if newest is None:
             return None
         return self._changed_training(newest) or self._upstream(INDEX)
 
+    @cached_property
     def _newest_checkpoint(self) -> CheckpointManifest | None:
-        """Return the manifest of the newest checkpoint that is not marked as damaged and can be read."""
+        """Manifest of the newest checkpoint that is not marked as damaged and can be read."""
         folders = [] if not self._paths.checkpoints.is_dir() else step_folders(self._paths.checkpoints)
         for folder in folders:
             if not (folder / DAMAGED_NAME).exists():
