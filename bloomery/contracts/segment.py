@@ -50,14 +50,50 @@ class SegmentStatus(StrEnum):
     STOPPED = "stopped"
     """A user stopped the segment (signal or stop file)."""
     CRASHED = "crashed"
-    """The segment crashed. The next segment resumes from the last checkpoint unless more than `max_crashes` segments
-    crashed since the last new checkpoint."""
+    """The segment ended by a fault (see `Fault`). The next segment resumes from the last checkpoint unless more than
+    `max_crashes` segments crashed since the last new checkpoint."""
     FAILED = "failed"
     """The training ended with an error that a retry cannot fix, such as a loss that is not finite. A user must find the
     cause.
 
     This status appears only in the files of segments/history.
     """
+
+
+class Fault(StrEnum):
+    """Kind of event that ended a segment although no person asked for it."""
+
+    PROCESS = "process"
+    """A process of the training ended with an error or was killed."""
+    HANG = "hang"
+    """A rank made no progress for too long."""
+    PREFLIGHT = "preflight"
+    """A node failed the checks before the training."""
+    TIME_LIMIT = "time limit"
+    """The scheduler ended the job at its time limit."""
+    PREEMPTED = "preempted"
+    """The scheduler took the nodes for another job."""
+    NODE = "node"
+    """A node of the job failed."""
+    MEMORY = "memory"
+    """The scheduler ended the job because it used too much memory."""
+    CANCELLED = "cancelled"
+    """Somebody who does not own the run, such as an administrator, cancelled the job."""
+    SIGNAL = "signal"
+    """The job received a signal, and the scheduler does not state why."""
+    LOST = "lost"
+    """The job ended without a record, and its state is not known any more."""
+
+
+class FirstFailure(BaseModel):
+    """The rank of a segment that failed first."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    rank: Count
+    host: str
+    ending: str
+    """How the rank ended, such as `was ended by signal SIGKILL` or `made no progress for 95 s`."""
 
 
 class Segment(BaseModel):
@@ -85,6 +121,18 @@ class Segment(BaseModel):
     """Number of crashes since the last new checkpoint, including the crash of this segment. A segment that saved a new
     checkpoint and then crashed counts as the first crash."""
     message: str = ""
+    job: str | None = None
+    """Id of the SLURM job that ran the segment. None outside SLURM, and in records of earlier versions."""
+    nodes: tuple[str, ...] = ()
+    """Host names of the nodes on which the segment ran, in the order of their ranks."""
+    started: str | None = None
+    """Time when the launcher of the segment began: UTC, ISO 8601. None in records of earlier versions."""
+    ended: str | None = None
+    """Time when the segment was recorded as ended: UTC, ISO 8601. None in records of earlier versions."""
+    fault: Fault | None = None
+    """What ended a crashed segment. None for other segments."""
+    first_failure: FirstFailure | None = None
+    """The rank that failed first. None if no rank failed, or if it is not known."""
 
 
 _RESTORE = "restore the file, or delete it and run the workflow again"
