@@ -88,7 +88,8 @@ def untrained(cluster: SlurmCluster, undisturbed: Workflow, tmp_path: Path) -> I
         shutil.rmtree(target / name)
     for name in ("report/training.html", "results/report/training.json", "results/logs.json"):
         (target / name).unlink()
-    yield lambda **options: slurm_workflow(cluster, tmp_path, LONG, **options)
+    own = cluster
+    yield lambda cluster=own, **options: slurm_workflow(cluster, tmp_path, LONG, **options)
     end_workflows(tmp_path)
 
 
