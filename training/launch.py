@@ -23,6 +23,7 @@ from bloomery.spec.refuse_unsupported import refuse_untrainable
 from training.loop.hold_lease import lease
 from training.resume.check_folders import check_folders
 from training.resume.count_starts import count_start, forget_starts
+from training.resume.record_launch import record_launch
 from training.resume.resolve_resume import ResumePoint, resolve_resume
 from training.run_processes import BY_SIGNAL, run_processes
 from training.start_command import Allocation, end_of_job, process_environment, start_command
@@ -67,6 +68,7 @@ def launch_segment(config: Path, run: Path, number: int, output: Path, allocatio
         _heed_stop(paths)
         iteration = None if resume.checkpoint is None else resume.checkpoint.iteration
         count_start(paths, iteration, limits.max_restarts_without_progress, _last_attempt(paths, number))
+        record_launch(paths, number)
         result = paths.segments / f".result-{number}.json"
         result.unlink(missing_ok=True)
         command = _segment_command(resume.stage, config, paths, number, result, allocation)
