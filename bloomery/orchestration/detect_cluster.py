@@ -59,6 +59,11 @@ class Partition:
         return self.kinds[0].gpus if self.kinds else 0
 
     @property
+    def most_memory_mb(self) -> int:
+        """Memory of the largest node in MB; 0 if the partition has no nodes."""
+        return max((kind.memory_mb for kind in self.kinds), default=0)
+
+    @property
     def gpus(self) -> int:
         """Number of GPUs of all nodes together."""
         return sum(kind.nodes * kind.gpus for kind in self.kinds)
