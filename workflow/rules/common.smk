@@ -22,7 +22,10 @@ SESSION = WorkflowSession(PLAN, logger)
 prepare_environment(follow_workflow=MAIN_PROCESS)
 if workflow.remote_exec:
     slurm_jobs.forget_hidden_token()
-    shell.prefix(slurm_jobs.shell_prefix(PLAN.site))
+    # Snakemake reads {name} in the prefix as a variable, so braces are written twice.
+    shell.prefix(
+        slurm_jobs.shell_prefix(PLAN.site).replace("{", "{{").replace("}", "}}")
+    )
 
 RUN = PLAN.paths
 MODEL = CONFIG.model_name
