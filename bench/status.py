@@ -5,9 +5,9 @@ The command reads the times of all iterations, for the goodput. This takes a few
 python bench/status.py > bench/results/status.json
 
 The peers are the status of a run of one segment, which is a thousandth as long, and `bloomery --help`. The module
-tests/support/fabricated_run.py makes the runs: configuration, segments, a checkpoint's manifest, and metrics.jsonl (40 MB
-for 110,000 iterations). Each repeat starts all three commands in turn. The first, cold repeat does not count. The program prints JSON with the
-median, least and greatest seconds.
+tests/support/fabricated_run.py makes the runs: configuration, segments, a checkpoint's manifest, and metrics.jsonl (40
+MB for 110,000 iterations). Each repeat starts all three commands in turn. The first, cold repeat does not count. The
+program prints JSON with the median, least and greatest seconds.
 """
 
 from __future__ import annotations
