@@ -7,6 +7,7 @@ the exact form of `metrics_record.dump_record` are parsed.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -177,6 +178,7 @@ def _add_fast(found: AttemptTimes, line: bytes) -> bool:
     if text[-1:] != b"Z":
         return False
     try:
+        datetime.fromisoformat(text.decode("ascii"))
         values = (
             int(line[len(_FIRST) : line.index(b",")]),
             int(line[segment + len(_SEGMENT) : time]),
@@ -185,6 +187,8 @@ def _add_fast(found: AttemptTimes, line: bytes) -> bool:
             0.0 if saved < 0 else float(line[saved + len(_SAVE) :].rstrip(b"}").split(b",", 1)[0]),
         )
     except ValueError:
+        return False
+    if not (0.0 <= values[3] < math.inf and 0.0 <= values[4] < math.inf):
         return False
     found.add_step(*values)
     return True
@@ -198,7 +202,10 @@ def _add_parsed(found: AttemptTimes, line: bytes) -> None:
         record = parse_record(line)
     except ValueError:
         return
+    # A negative duration can only be a fault of a clock.
+    seconds = max(0.0, getattr(record, "seconds", None) or 0.0)
     if isinstance(record, MetricsRecord):
-        found.add_step(record.iteration, record.segment, record.time, record.seconds, record.save_seconds or 0.0)
+        saves = max(0.0, record.save_seconds or 0.0)
+        found.add_step(record.iteration, record.segment, record.time, seconds, saves)
     elif isinstance(record, ValidationRecord):
-        found.add_validation(record.segment, record.time, record.seconds or 0.0)
+        found.add_validation(record.segment, record.time, seconds)

@@ -207,6 +207,10 @@ def test_damaged_and_foreign_lines_of_the_metrics_are_skipped_or_parsed(tmp_path
     spaced = spaced.replace("T00: 00: 40Z", "T00:00:40Z")
     with metrics.open("a") as handle:
         handle.write('{"iteration":x,"seconds":1,"segment":1,"time":"2026-11-21T00:00:35Z"}\n[1]\n')
+        whole = dump_record(step(1, segment=1, time=text(35), seconds=5.0))
+        for before, after in (("T00:00:35Z", "T99:00:35Z"), ('"seconds":5.0', '"seconds":NaN')):
+            assert before in whole
+            handle.write(whole.replace(before, after) + "\n")
         handle.write(spaced + "\n" + dump_record(step(3, segment=1, time=text(50)))[:40])
     found = read_timeline(paths, DAY + 40, finished=True)
     assert used(found) == {TimeUse.TRAINING: 20.0, TimeUse.START: 20.0}
