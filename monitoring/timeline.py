@@ -99,20 +99,32 @@ def join_records(launches: Sequence[Launch], segments: Sequence[Segment]) -> lis
     known = [_Known(launch.segment, launch) for launch in launches]
     for segment in segments:
         free = [each for each in known if each.number == segment.number and each.segment is None and each.launch]
-        fitting = [each for each in free if _fits(each.launch, segment)]
-        if fitting:
-            fitting[0].segment = segment
+        match = _match(free, segment)
+        if match is not None:
+            match.segment = segment
         else:
             known.append(_Known(segment.number, None, segment))
     # Attempts of an equal number without a known start keep their order, because the sort is stable.
     return sorted(known, key=lambda each: (each.number, each.started or ""))
 
 
-def _fits(launch: Launch | None, segment: Segment) -> bool:
-    """Return whether a record can be that of a launch. A record without a start fits every launch of its segment."""
-    if launch is None or segment.started is None:
-        return launch is not None
-    return abs(_epoch(launch.started) - _epoch(segment.started)) <= _MATCH_SECONDS
+def _match(free: Sequence[_Known], segment: Segment) -> _Known | None:
+    """Return the attempt among `free` that a record belongs to; None if it belongs to none of them.
+
+    `free` has the launches of the record's segment, in order, that have no record yet.
+    """
+    if not free:
+        return None
+    if segment.started is None:
+        # A record without a start belongs to the newest launch, unless a later launcher recorded a lost job.
+        return free[0 if segment.fault is Fault.LOST else -1]
+    started = _epoch(segment.started)
+
+    def difference(each: _Known) -> float:
+        return abs(_epoch(each.started) - started) if each.started else _MATCH_SECONDS
+
+    closest = min(free, key=difference)
+    return closest if difference(closest) < _MATCH_SECONDS else None
 
 
 def _resumed(known: Sequence[_Known]) -> int | None:

@@ -165,6 +165,15 @@ def test_a_launcher_that_was_killed_is_an_attempt_without_a_record(tmp_path: Pat
     }
 
 
+def test_a_record_belongs_to_the_launch_that_began_at_the_same_time(tmp_path: Path) -> None:
+    """A job that SLURM requeues can start again seconds after it was killed."""
+    paths = RunPaths(tmp_path / "run")
+    for at in (0, 12, 30):
+        launch(paths, 1, at)
+    ended(paths, 1, SegmentStatus.CRASHED, 0, fault=Fault.PREFLIGHT, started=text(13), ended=text(20))
+    assert [each.status for each in read_timeline(paths, DAY + 40).attempts] == [None, "crashed", None]
+
+
 def test_the_late_record_of_a_lost_job_does_not_extend_the_attempt(tmp_path: Path) -> None:
     paths = RunPaths(tmp_path / "run")
     launch(paths, 1, 0)
