@@ -39,12 +39,16 @@ def plots(
     from bloomery.contracts.read_metrics import events, total_energy, valid_records
     from bloomery.contracts.result import written_to
     from bloomery.contracts.stale_artefacts import stale_training
+    from monitoring.timeline import read_timeline
+    from monitoring.timeline_rows import goodput_text
     from monitoring.training_page import training_page
 
     paths = RunPaths(run)
     metrics = paths.logs / "metrics.jsonl"
     records, validations = valid_records(metrics)
     stale = stale_training(paths)
+    # The page does not depend on the current time: it describes the training up to its last record.
+    used = read_timeline(paths, 0.0, finished=True).goodput
     with written_to(None if output_html is None else output_html.parent, result, "--output-html") as new:
         name = "training.html" if output_html is None else output_html.name
         if paths.finished.is_file():
@@ -55,6 +59,7 @@ def plots(
             validations,
             events(metrics),
             total_energy(metrics),
+            goodput=None if used is None else goodput_text(used),
             origin=describe_origin(new.made_from),
             stale=None if stale is None else describe_stale(stale),
         )

@@ -26,6 +26,7 @@ from bloomery.orchestration.slurm_jobs import TRAINING_RULE, jobs_alive, workflo
 from bloomery.orchestration.workflow_command import read_command, rebuild_command, rebuild_target
 from monitoring.shared_rows import report_pages
 from monitoring.sync_state import read_sync
+from monitoring.timeline import Timeline, read_timeline
 from monitoring.training_progress import (
     ChainFacts,
     CheckpointFacts,
@@ -87,6 +88,8 @@ class Job:
     """Reason why a pending job waits, or the nodes of a running job."""
     start: str
     """Time when the job started or is expected to start: UTC, ISO 8601; empty if unknown."""
+    submitted: str = ""
+    """Time when the job was submitted: UTC, ISO 8601; empty if unknown."""
 
 
 @dataclass(frozen=True)
@@ -139,6 +142,8 @@ class RunStatus:
     models: list[str]
     """Names of the exported models."""
     published: bool
+    timeline: Timeline
+    """All attempts to train, and what the time since the first attempt was used for."""
     resume_command: str | None = None
     """Command of the newest workflow, as a user can type it here; None if no workflow recorded it for this folder."""
     stale: dict[str, str] = field(default_factory=dict)
@@ -184,9 +189,10 @@ def gather_status(run: Path, now: float) -> RunStatus:
     found = find_stale(paths)
     stale = found.stale
     begun = where is not None or segments.last_attempt is not None
+    state = _state(paths, queue, held, workflow, segments, begun=begun, published=published)
     return RunStatus(
         run=run.as_posix(),
-        state=_state(paths, queue, held, workflow, segments, begun=begun, published=published),
+        state=state,
         workflow=workflow,
         data=[] if begun else _data(paths),
         progress=where,
@@ -198,6 +204,7 @@ def gather_status(run: Path, now: float) -> RunStatus:
         disk=DiskSpace(free, size, free // max(1, size)),
         models=models,
         published=published,
+        timeline=_timeline(paths, now, state, queue),
         resume_command=read_command(paths),
         stale={name: each.older_than for name, each in stale.items()},
         rebuild_command=rebuild_command(paths, stale),
@@ -270,12 +277,23 @@ def _queue(paths: RunPaths) -> Queue:
 
 
 def _job(job: slurm.QueuedJob) -> Job:
-    try:
-        # squeue prints local time without a time zone.
-        start = utc_text(datetime.fromisoformat(job.start))
-    except ValueError:
-        start = ""
-    return Job(job.job, job.rule, job.state, job.time_left, job.nodes, job.reason.strip("()"), start)
+    start, submitted = (
+        "" if moment is None else utc_text(moment)
+        for moment in (slurm.parse_time(job.start), slurm.parse_time(job.submitted))
+    )
+    return Job(job.job, job.rule, job.state, job.time_left, job.nodes, job.reason.strip("()"), start, submitted)
+
+
+def _timeline(paths: RunPaths, now: float, state: RunState, queue: Queue) -> Timeline:
+    pending = [job.submitted for job in queue.jobs if job.rule == TRAINING_RULE and job.state == "PENDING"]
+    times = [datetime.fromisoformat(text).timestamp() for text in pending if text]
+    return read_timeline(
+        paths,
+        now,
+        running=state is RunState.TRAINING,
+        queued_since=min(times, default=None),
+        finished=state in (RunState.FINISHED, RunState.DELIVERING),
+    )
 
 
 def _data(paths: RunPaths) -> list[StageCount]:

@@ -11,7 +11,7 @@ from bloomery.base.visible_text import visible_text
 
 if TYPE_CHECKING:
     from monitoring.status import Job, RunStatus
-    from monitoring.training_progress import ChainFacts, TrainingProgress
+    from monitoring.training_progress import TrainingProgress
 
 app = typer.Typer(help="Show the status of a run.", add_completion=False)
 
@@ -25,9 +25,10 @@ def status(
         typer.Option(help="Folder of the run, such as runs/sample (default: the most recently active run in --root)."),
     ] = None,
     root: Annotated[Path, typer.Option(help="Folder that contains the runs; used only without --run.")] = Path("runs"),
+    every: Annotated[bool, typer.Option("--all", help="Show all segments of the training, not only the last.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the status as one JSON document on stdout.")] = False,
 ) -> None:
-    """Show the status of a run: segments, progress, time left, loss, speed, queue, checkpoint, sync, disk."""
+    """Show the status of a run: progress, time left, loss, speed, segments, goodput, queue, checkpoint, sync, disk."""
     from dataclasses import asdict
 
     from pydantic_core import to_jsonable_python
@@ -56,7 +57,7 @@ def status(
         facts = to_jsonable_python(asdict(found))
         print(dump_json({**facts, "others": [other.as_posix() for other in others]}), end="")
         return
-    rows = lines(found)
+    rows = lines(found, every=every)
     if others:
         rows.append(
             ("other runs", f"{', '.join(other.name for other in others)} (show one with --run {others[0].as_posix()})")
@@ -64,10 +65,11 @@ def status(
     print_table(("", ""), rows, title=found.run, styles=[_style(*row) for row in rows])
 
 
-def lines(found: RunStatus) -> list[tuple[str, str]]:
-    """Return the rows of the screen, one fact per row."""
+def lines(found: RunStatus, *, every: bool = False) -> list[tuple[str, str]]:
+    """Return the rows of the screen, one fact per row. With `every`, all segments are shown."""
     from bloomery.base.units import format_bytes
     from monitoring.shared_rows import rebuild_text, unreadable_text
+    from monitoring.timeline_rows import goodput_text, timeline_rows
 
     rows = [("state", _state(found)), ("workflow", _workflow(found))]
     if found.data:
@@ -75,8 +77,9 @@ def lines(found: RunStatus) -> list[tuple[str, str]]:
         rows.append(("data", ", ".join(counts)))
     if found.progress:
         rows += _progress(found.progress)
-    if found.segments.last_attempt:
-        rows.append(("segments", _segments(found.segments)))
+    rows += timeline_rows(found.timeline, every=every)
+    if found.timeline.goodput is not None:
+        rows.append(("goodput", goodput_text(found.timeline.goodput)))
     if found.segments.damaged:
         names = ", ".join(found.segments.damaged)
         rows.append(("damaged", f"in train/segments: {names}; restore or delete these files, and start the run again"))
@@ -211,13 +214,6 @@ def _watched(progress: TrainingProgress) -> list[tuple[str, str]]:
         said = format_energy(energy.energy_kwh, energy.co2_kg, energy.estimated_kwh)
         rows.append(("energy", f"{said} by segment {energy.segment} on {nodes}"))
     return rows
-
-
-def _segments(chain: ChainFacts) -> str:
-    shown = [f"{each.number} ({each.status.replace('_', ' ')}, iteration {each.iteration:,})" for each in chain.newest]
-    if not shown:
-        return "no segment has ended"
-    return f"{chain.count} ended; the last: {', '.join(shown)}" if chain.count > 1 else shown[0]
 
 
 def _queue(found: RunStatus) -> list[tuple[str, str]]:

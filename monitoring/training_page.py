@@ -69,6 +69,7 @@ def training_page(
     events: Sequence[EventRecord] = (),
     energy: EnergyRecord | None = None,
     *,
+    goodput: str | None = None,
     origin: str = "",
     stale: str | None = None,
 ) -> str:
@@ -80,6 +81,7 @@ def training_page(
         validations: records of the validations, in order.
         events: what guards detected and did, in order.
         energy: energy of all segments together; None if it was not measured.
+        goodput: sentence about the use of the time since the training began; None if it is not known.
         origin: sentence that says what the page was made from.
         stale: sentence that says that the training is out of date; None if the training is up to date.
 
@@ -118,13 +120,16 @@ def training_page(
         title=escape(title),
         stale="" if stale is None else f'<p class="stale"><strong>{escape(stale)}</strong></p>\n',
         origin=escape(origin),
-        facts=_facts(records, validations, energy),
+        facts=_facts(records, validations, energy, goodput),
         figures="\n".join(sections),
     )
 
 
 def _facts(
-    records: Sequence[MetricsRecord], validations: Sequence[ValidationRecord], energy: EnergyRecord | None
+    records: Sequence[MetricsRecord],
+    validations: Sequence[ValidationRecord],
+    energy: EnergyRecord | None,
+    goodput: str | None,
 ) -> str:
     first, last, speed = records[0], records[-1], speed_of(records)
     rows = [
@@ -146,6 +151,8 @@ def _facts(
         ),
         ("segments of the training", str(len({record.segment for record in records}))),
     ]
+    if goodput is not None:
+        rows.append(("goodput", goodput))
     if validations:
         before, after = validations[0].validation_mean, validations[-1].validation_mean
         change = f"{format_finite(before, '.4f')} → {format_finite(after, '.4f')}"

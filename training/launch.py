@@ -29,6 +29,7 @@ from training.loop.hold_lease import lease
 from training.next_segment import NextJob, NextSegment
 from training.resume.check_folders import check_folders
 from training.resume.count_starts import count_start, forget_starts
+from training.resume.record_launch import record_launch
 from training.resume.resolve_resume import ResumePoint, resolve_resume
 from training.run_processes import BY_SIGNAL, run_processes
 from training.segment_outcome import outcome
@@ -153,6 +154,7 @@ def _run(launch: _Launch, configured: TrainStage) -> tuple[Segment, BloomeryErro
     count_start(paths, iteration, limits.max_restarts_without_progress, last_attempt(paths, number))
     start = launch.start.model_copy(update={"iteration": iteration or 0})
     write_start(paths, start)
+    record_launch(paths, number)
     following = _following(launch, limits.max_segments)
     try:
         segment, error = _run_processes(launch, start, resume)

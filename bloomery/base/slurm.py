@@ -12,6 +12,7 @@ import shutil
 import subprocess
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 
 from bloomery.base.errors import ResourceError, TryAgainError
 
@@ -43,6 +44,8 @@ class QueuedJob:
     """Why the job is waiting, or the nodes on which it runs."""
     start: str
     """Actual or expected start: local time in ISO 8601, or `N/A` if the scheduler does not know it."""
+    submitted: str = "N/A"
+    """When the job was submitted, in the form of `start`."""
 
     @property
     def rule(self) -> str:
@@ -119,13 +122,13 @@ def queue(*, names: Iterable[str] = (), jobs: Iterable[str] = ()) -> list[Queued
     selection = [f"--{key}={','.join(values)}" for key, values in (("name", names), ("jobs", jobs)) if values]
     if not selection:
         return []
-    fields = ("%i", "%j", "%k", "%T", "%L", "%D", "%R", "%S")
+    fields = ("%i", "%j", "%k", "%T", "%L", "%D", "%R", "%S", "%V")
     lines = call("squeue", "--noheader", "--states=all", "--format=" + "\t".join(fields), *selection).splitlines()
     found = []
     for line in lines:
-        job, name, comment, state, left, nodes, reason, start = (part.strip() for part in line.split("\t"))
+        job, name, comment, state, left, nodes, reason, start, submitted = (part.strip() for part in line.split("\t"))
         count = int(nodes) if nodes.isdigit() else 0
-        found.append(QueuedJob(job, name, comment, state, parse_duration(left), count, reason, start))
+        found.append(QueuedJob(job, name, comment, state, parse_duration(left), count, reason, start, submitted))
     return found
 
 
@@ -200,6 +203,23 @@ def node_names(job: str) -> tuple[str, ...]:
 def seconds_left(job: str) -> float | None:
     """Return the seconds until a running job's time limit, or None if it has no limit."""
     return parse_duration(call("squeue", "--noheader", f"--jobs={job}", "--format=%L"))
+
+
+def parse_time(text: str) -> datetime | None:
+    """Return a time that squeue prints: local time in ISO 8601. Return None for `N/A` and other texts."""
+    try:
+        return datetime.fromisoformat(text.strip()).astimezone()
+    except ValueError:
+        return None
+
+
+def submit_time(job: str) -> datetime | None:
+    """Return when a job was submitted; None if the scheduler does not know it.
+
+    Raises:
+        TryAgainError: the scheduler does not respond, or it does not know the job.
+    """
+    return parse_time(call("squeue", "--noheader", f"--jobs={job}", "--format=%V"))
 
 
 def first_node_address(job: str) -> str:

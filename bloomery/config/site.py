@@ -48,6 +48,9 @@ class JobTarget(Section):
     max_minutes: Positive | None = None
     """Longest time limit that the partition or QoS allows, in minutes. Jobs never request more. Default (null): each
     job requests the time that its Snakemake rule states."""
+    max_memory_mb: Positive | None = None
+    """Most main memory that a job may request on a node, in MB. A data job that failed is retried with twice the
+    memory, up to this limit. Default (null): no limit."""
 
 
 class TrainingTarget(JobTarget):

@@ -42,7 +42,7 @@ _BOARD_HEAD = 2 * _EVENT_FRAME + 72 + 26 + 30
 """Bytes of the first three events of a TensorBoard file: version, writer and the purge of later steps."""
 _KERNELS = 240
 """Bytes of the line in main_log.txt that names the chosen kernels."""
-_SEGMENT_FILES = 2 * 285
+_SEGMENT_FILES = 2 * 325
 """Bytes of segments/<n>.json and of its copy in segments/history."""
 _BENCHMARK = 150
 """Bytes of Snakemake's benchmark of a segment."""
@@ -166,6 +166,7 @@ def _validation(place: PlannedPosition, names: Sequence[str]) -> ValidationRecor
         time=_TIME,
         validation=dict.fromkeys(names, 10 * _MEASURED),
         validation_mean=10 * _MEASURED,
+        seconds=10 * _MEASURED,
     )
 
 

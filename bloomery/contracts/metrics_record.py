@@ -128,6 +128,8 @@ class ValidationRecord(_Stamped):
     """Mean loss of each set."""
     validation_mean: Finite
     """Mean of the losses of all sets."""
+    seconds: float | None = None
+    """Duration of the validation. None in records of earlier versions."""
 
 
 class EventRecord(_Stamped):

@@ -109,6 +109,11 @@ class RunPaths:
         return self.train / "starts.json"
 
     @property
+    def launches(self) -> Path:
+        """File with one line for each start of a segment's launcher."""
+        return self.train / "launches.jsonl"
+
+    @property
     def results(self) -> Path:
         """Folder of the results of stages that write several files, with a pointer for each
         (`bloomery.contracts.result`)."""

@@ -121,6 +121,9 @@ class Segment(BaseModel):
     """Number of crashes since the last new checkpoint, including the crash of this segment. A segment that saved a new
     checkpoint and then crashed counts as the first crash."""
     message: str = ""
+    end_save_seconds: float | None = None
+    """Seconds that the training waited for saves after the record of its last iteration. None if it did not wait, or in
+    records of earlier versions."""
     job: str | None = None
     """Id of the SLURM job that ran the segment. None outside SLURM, and in records of earlier versions."""
     nodes: tuple[str, ...] = ()

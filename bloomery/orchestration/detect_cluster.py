@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,8 @@ from bloomery.base.slurm import call, parse_duration
 
 SINFO_FORMAT = "%P|%a|%l|%D|%c|%m|%G"
 """Columns: partition, availability, time limit and number of nodes; CPUs, memory (MB) and GRES of each node."""
+FEATURES_FORMAT = "%P|%f"
+"""Columns: partition, and the features of its nodes, separated by commas."""
 
 PROFILE = Path(__file__).resolve().parents[2] / "workflow" / "profiles" / "slurm"
 _POLL_SECONDS = 40
@@ -47,6 +49,8 @@ class Partition:
     """Longest allowed job in minutes; None if there is no limit."""
     kinds: tuple[NodeKind, ...]
     """Kinds of nodes, sorted by the number of GPUs and then by the number of nodes, largest first."""
+    features: frozenset[str] | None = None
+    """Features of the nodes, which a constraint can name; None if they are not known."""
 
     @property
     def nodes(self) -> int:
@@ -57,6 +61,16 @@ class Partition:
     def gpus_per_node(self) -> int:
         """Number of GPUs of one node; the largest number if the nodes differ."""
         return self.kinds[0].gpus if self.kinds else 0
+
+    @property
+    def most_cpus(self) -> int:
+        """Largest number of CPUs of a node; 0 if the partition has no nodes."""
+        return max((kind.cpus for kind in self.kinds), default=0)
+
+    @property
+    def most_memory_mb(self) -> int:
+        """Memory of the largest node in MB; 0 if the partition has no nodes."""
+        return max((kind.memory_mb for kind in self.kinds), default=0)
 
     @property
     def gpus(self) -> int:
@@ -77,6 +91,8 @@ class Cluster:
     min_job_age_seconds: float | None
     """Seconds for which slurmctld remembers an ended job. 0 means for ever (see `job_age_problem`); None means
     unknown."""
+    qos: tuple[str, ...] = ()
+    """Qualities of service that the user may request; empty if SLURM keeps none or does not list them."""
 
     def partition(self, name: str) -> Partition | None:
         """Return the partition `name`, or the first one of a list such as `a,b`; None if there is no such partition."""
@@ -123,6 +139,16 @@ def parse_partitions(text: str) -> list[Partition]:
     return found
 
 
+def parse_features(text: str) -> dict[str, frozenset[str]]:
+    """Parse the output of `sinfo --noheader --format=FEATURES_FORMAT`: the features of each partition's nodes."""
+    found: dict[str, set[str]] = {}
+    for line in text.splitlines():
+        name, _, features = line.partition("|")
+        words = {word.strip() for word in features.split(",")} - {"", "(null)"}
+        found.setdefault(name.strip().removesuffix("*"), set()).update(words)
+    return {name: frozenset(words) for name, words in found.items()}
+
+
 def parse_settings(text: str) -> dict[str, str]:
     """Parse the output of `scontrol show config`."""
     pairs = (line.split("=", 1) for line in text.splitlines() if "=" in line)
@@ -130,20 +156,34 @@ def parse_settings(text: str) -> dict[str, str]:
 
 
 def parse_accounts(text: str) -> list[str]:
-    """Parse the output of `sacctmgr -nP show assoc user=... format=account`; drop repeated accounts."""
-    return list(dict.fromkeys(line.strip() for line in text.splitlines() if line.strip()))
+    """Parse the accounts in the output of `sacctmgr -nP show assoc user=... format=account,qos`; drop repeated ones."""
+    accounts = (line.split("|")[0].strip() for line in text.splitlines())
+    return list(dict.fromkeys(account for account in accounts if account))
 
 
-def cluster_from(partitions: str, settings: str, accounts: str = "") -> Cluster:
-    """Build a cluster from the output of sinfo, `scontrol show config` and sacctmgr."""
-    values = parse_settings(settings)
+def parse_qos(text: str) -> list[str]:
+    """Parse the qualities of service in the output of `sacctmgr -nP show assoc user=... format=account,qos`."""
+    found = (qos.strip() for line in text.splitlines() for qos in line.partition("|")[2].split(","))
+    return list(dict.fromkeys(qos for qos in found if qos))
+
+
+def cluster_from(partitions: str, settings: str, accounts: str = "", features: str | None = None) -> Cluster:
+    """Build a cluster from the output of sinfo, `scontrol show config` and sacctmgr.
+
+    `features` is the output of sinfo with `FEATURES_FORMAT`. None leaves the features of the nodes unknown.
+    """
+    values, named = parse_settings(settings), None if features is None else parse_features(features)
     age = re.match(r"\d+", values.get("MinJobAge", ""))
     return Cluster(
         name=values.get("ClusterName", ""),
-        partitions=tuple(parse_partitions(partitions)),
+        partitions=tuple(
+            each if named is None else replace(each, features=named.get(each.name, frozenset()))
+            for each in parse_partitions(partitions)
+        ),
         accounts=tuple(parse_accounts(accounts)),
         accounting=_keeps_accounts(values),
         min_job_age_seconds=float(age.group()) if age else None,
+        qos=tuple(parse_qos(accounts)),
     )
 
 
@@ -173,11 +213,16 @@ def detect() -> Cluster:
     accounts = ""
     if _keeps_accounts(parse_settings(settings)) and shutil.which("sacctmgr"):
         try:
-            accounts = call("sacctmgr", "-nP", "show", "assoc", f"user={getpass.getuser()}", "format=account")
+            accounts = call("sacctmgr", "-nP", "show", "assoc", f"user={getpass.getuser()}", "format=account,qos")
         except BloomeryError:
             # The accounting database may be down or closed to users. Then `cluster init` cannot propose an account.
             accounts = ""
-    return cluster_from(call("sinfo", "--noheader", "--exact", f"--format={SINFO_FORMAT}"), settings, accounts)
+    return cluster_from(
+        call("sinfo", "--noheader", "--exact", f"--format={SINFO_FORMAT}"),
+        settings,
+        accounts,
+        call("sinfo", "--noheader", f"--format={FEATURES_FORMAT}"),
+    )
 
 
 def loaded_modules(environment: Mapping[str, str] = os.environ) -> list[str]:

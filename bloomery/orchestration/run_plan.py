@@ -22,15 +22,13 @@ from bloomery.config.yaml_text import read_yaml
 from bloomery.contracts.part_names import earlier_parts, refuse_unfinished
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.repair_results import restore_links, set_incomplete_aside
+from bloomery.orchestration.data_jobs import part_megabytes
 from bloomery.orchestration.plan_parts import evaluation_files, plan_parts
 from bloomery.orchestration.prepare_run import Part, plan_run, read_parts, token_groups, write_sections
 from bloomery.orchestration.run_lock import RunLock
 from bloomery.orchestration.slurm_jobs import online_target
 from bloomery.orchestration.tokenizer_origin import local_files
 from bloomery.orchestration.training_job import TrainingJob, training_job
-
-_MEMORY_BESIDE_DEDUP_MB = 1000
-"""Memory in MB for the interpreter, libraries and rows of a job, in addition to `corpus.dedup.memory_bytes`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,10 +98,15 @@ class RunPlan:
         """
         return "strip" if self.strips_lines else "read"
 
-    @property
-    def dedup_memory_mb(self) -> int:
-        """Memory, in MB, of a job that searches one partition for duplicates."""
-        return self.config.corpus.dedup.memory_bytes // 2**20 + _MEMORY_BESIDE_DEDUP_MB
+    @cached_property
+    def part_mb(self) -> dict[str, float]:
+        """Estimated text of each part in MB, by the part's name."""
+        return part_megabytes(self.config, self.parts)
+
+    @cached_property
+    def corpus_mb(self) -> float:
+        """Estimated text of all parts in MB."""
+        return sum(self.part_mb.values())
 
     @property
     def tokenizer_gate(self) -> TokenizerGate | None:

@@ -142,6 +142,8 @@ def collect(
         answers["container_options"] = ["--nv"]  # makes the node's GPUs usable in the container
     answers["jobs.max_minutes"] = _longest(cluster, answers["jobs.partition"])
     answers["internet.max_minutes"] = _longest(cluster, answers["internet.partition"])
+    answers["jobs.max_memory_mb"] = _largest(cluster, answers["jobs.partition"])
+    answers["internet.max_memory_mb"] = _largest(cluster, answers["internet.partition"])
     return answers
 
 
@@ -154,6 +156,12 @@ def _is_asked(key: str, answers: Mapping[str, Any]) -> bool:
 def _longest(cluster: Cluster, partition: str | None) -> int | None:
     found = cluster.partition(partition or "")
     return found.max_minutes if found else None
+
+
+def _largest(cluster: Cluster, partition: str | None) -> int | None:
+    """Return the memory of the partition's largest node in MB; None if it is not known."""
+    found = cluster.partition(partition or "")
+    return (found.most_memory_mb or None) if found else None
 
 
 def nested(answers: Answers) -> dict[str, Any]:

@@ -117,12 +117,13 @@ def training_job(config: RunConfig, site: Site) -> TrainingJob:
         )
     rows = planned_rows(config)
     own_bytes = parameter_count(config.model, rows) / (parallel.tensor * parallel.pipeline) * _HOST_BYTES_PER_PARAMETER
+    estimate = ranks * (_RANK_MB + int(own_bytes / 1e6))
     gpus = min(ranks, place.gpus_per_node)
     return TrainingJob(
         nodes=world // ranks,
         ranks_per_node=ranks,
         cpus_per_node=place.cpus_per_node or ranks * training.threads_per_rank,
-        memory_mb_per_node=place.memory_mb_per_node or ranks * (_RANK_MB + int(own_bytes / 1e6)),
+        memory_mb_per_node=place.memory_mb_per_node or min(estimate, place.max_memory_mb or estimate),
         minutes=place.max_minutes,
         gres=(place.gres or f"gpu:{gpus}") if place.gpus_per_node else None,
         place=site.job_resources(place),

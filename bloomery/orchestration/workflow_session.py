@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from bloomery.base.errors import BloomeryError, TryAgainError
 from bloomery.base.typed_command import typed_command
 from bloomery.orchestration import slurm_jobs
+from bloomery.orchestration.compare_cluster import refuse_unfit_jobs
 from bloomery.orchestration.prepare_run import other_shards
 from bloomery.orchestration.run_plan import RunPlan
 from bloomery.orchestration.sync_process import SyncProcess
@@ -41,17 +42,35 @@ class WorkflowSession:
         self._sync: SyncProcess | None = None
         self._recorded: RecordedWorkflow | None = None
 
-    def start(self, snakemake_logs: Sequence[str], *, is_main_process: bool, on_cluster: bool) -> None:
+    def start(
+        self,
+        snakemake_logs: Sequence[str],
+        *,
+        is_main_process: bool,
+        on_cluster: bool,
+        rules: Collection[str] = (),
+        shards_per_job: int = 1,
+    ) -> None:
         """Prepare the first job: refuse an unsupported run, remove stale files, start the sync, and set up SLURM jobs.
 
-        A dry-run does not call this method. `snakemake_logs` are the log files of Snakemake itself.
+        A dry-run does not call this method.
+
+        Args:
+            snakemake_logs: log files of Snakemake itself.
+            is_main_process: whether this process is the workflow, and not one of its jobs.
+            on_cluster: whether the jobs run on a cluster.
+            rules: names of the rules that will run.
+            shards_per_job: largest number of shards that share a SLURM job.
 
         Raises:
-            SystemExit: another workflow holds the run's lock, or this version cannot train or export the model.
+            SystemExit: another workflow holds the run's lock, this version cannot train or export the model, or the
+                cluster would refuse jobs of the run.
         """
         with exit_on_error(self._logger):
             self._refuse_second_workflow()
             self._refuse_unsupported()
+            if on_cluster and is_main_process:
+                refuse_unfit_jobs(self._plan, rules=rules, trains=self.training_wanted, shards_per_job=shards_per_job)
         self._remove_other_shards()
         if is_main_process:
             record_command(self._plan.paths)

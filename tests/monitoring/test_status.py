@@ -147,9 +147,9 @@ def test_a_finished_run_reports_its_segments_and_the_next_command(tmp_path: Path
     row = said(paths)
     assert (row["state"], row["exported"]) == ("finished", "big, not published")
     assert "time left" not in row
-    assert row["segments"] == (
-        "7 ended; the last: 5 (time limit, iteration 750), 6 (time limit, iteration 900), 7 (finished, iteration 1,050)"
-    )
+    assert row["segments"] == "the last 6 of 7; to show all: --all"
+    assert [row[f"segment {number}"].split(",")[0] for number in (2, 6, 7)] == ["time limit", "time limit", "finished"]
+    assert dict(lines(gather_status(paths.run, NOW), every=True))["segment 1"].startswith("time limit, 2026-11-21T")
     assert row["next"] == f"bloomery summary --run {paths.run.as_posix()}"
 
 
@@ -196,11 +196,11 @@ def test_the_queue_is_read_from_recorded_output_of_squeue(tmp_path: Path, monkey
     paths.slurm_runs.write_text("old\ndeadbeef\n")
     printed = "\n".join(
         [
-            "3\tdeadbeef\t(null)\tCOMPLETED\t1:00\t1\tnode1\t2026-11-21T10:30:16",
-            "2\tdeadbeef\trule_train_segment_wildcards_3\tPENDING\t50:00\t4\t(Resources)\t2026-11-21T10:35:14",
-            "4\tdeadbeef\trule_measure_wildcards_s_00001\tPENDING\t50:00\t1\t(Priority)\tN/A",
-            "5\tdeadbeef\trule_measure_wildcards_s_00002\tRUNNING\t50:00\t1\tnode3\t2026-11-21T10:30:14",
-            "1\tdeadbeef\trule_train_segment_wildcards_2\tRUNNING\t4:55\t2\tnode[1-2]\t2026-11-21T10:30:14",
+            "3\tdeadbeef\t(null)\tCOMPLETED\t1:00\t1\tnode1\t2026-11-21T10:30:16\t2026-11-21T10:30:02",
+            "2\tdeadbeef\trule_train_segment_wildcards_3\tPENDING\t50:00\t4\t(Resources)\t2026-11-21T10:35:14\t2026-11-21T10:30:04",
+            "4\tdeadbeef\trule_measure_wildcards_s_00001\tPENDING\t50:00\t1\t(Priority)\tN/A\t2026-11-21T10:30:05",
+            "5\tdeadbeef\trule_measure_wildcards_s_00002\tRUNNING\t50:00\t1\tnode3\t2026-11-21T10:30:14\t2026-11-21T10:30:05",
+            "1\tdeadbeef\trule_train_segment_wildcards_2\tRUNNING\t4:55\t2\tnode[1-2]\t2026-11-21T10:30:14\t2026-11-21T10:30:03",
         ]
     )
     (tmp_path / "printed").write_text(printed + "\n")

@@ -91,6 +91,19 @@ def test_events_and_energy_are_in_the_json_output(tmp_path: Path, capsys: pytest
     assert (progress["energy"]["energy_kwh"], progress["energy"]["estimated_kwh"]) == (20.5, 20.5)
 
 
+def test_the_timeline_and_the_goodput_are_in_the_json_output(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths = trained(tmp_path)
+    status_cli.status(run=paths.run, as_json=True)
+    timeline = json.loads(capsys.readouterr().out)["timeline"]
+    (attempt,) = timeline["attempts"]
+    assert (attempt["segment"], attempt["first_iteration"], attempt["last_iteration"]) == (1, 1, 640)
+    used = timeline["goodput"]["seconds"]
+    assert {"training", "redone iterations", "queue", "idle"} <= set(used)
+    assert sum(used.values()) == pytest.approx(timeline["goodput"]["until"] - timeline["goodput"]["since"])
+
+
 def test_events_energy_and_ranks_are_shown(tmp_path: Path) -> None:
     paths = trained(tmp_path)
     watched(paths)

@@ -51,7 +51,7 @@ def test_a_running_training_reports_its_position_and_checkpoint(tmp_path: Path) 
     row = said(paths)
     assert f"training (process {os.getpid()}" in row["state"]
     assert row["iteration"].startswith("640 of 1,108, ")
-    assert row["segments"] == "1 (time limit, iteration 200)"
+    assert row["segment 1"].startswith("time limit, 2026-11-21T")
     assert row["last checkpoint"].startswith("step00000600, ")
 
 
@@ -84,7 +84,7 @@ def test_a_pending_job_is_reported_as_waiting_not_training(tmp_path: Path, monke
     write_json(paths.train / "lease", {"pid": 5, "host": "gpu07", "job": "77"})
     paths.monitoring.mkdir()
     paths.slurm_runs.write_text("u\n")
-    line = "8\\tu\\trule_train_segment_wildcards_2\\tPENDING\\t50:00\\t4\\t(Priority)\\tN/A"
+    line = "8\\tu\\trule_train_segment_wildcards_2\\tPENDING\\t50:00\\t4\\t(Priority)\\tN/A\\tN/A"
     (tmp_path / "squeue").write_text(f"#!/bin/sh\nprintf '{line}\\n'\n")
     (tmp_path / "squeue").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -121,5 +121,5 @@ def test_a_damaged_segment_file_is_named_and_the_others_are_shown(tmp_path: Path
     os.utime(paths.segments / name, (NOW + 3, NOW + 3))
     rows = said(paths)
     assert rows["damaged"].startswith(f"in train/segments: {name}; restore or delete")
-    assert "2 (time limit, iteration 200)" in rows["segments"]
+    assert rows["segment 2"] == "time limit, no iteration"
     assert rows["state"].startswith("stopped; the last attempt to train ended at its time limit after iteration ")

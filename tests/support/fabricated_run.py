@@ -54,8 +54,13 @@ def make_run(root: Path, config: RunConfig, shards: int = 4) -> RunPaths:
     return paths
 
 
-def write_metrics(paths: RunPaths, config: RunConfig, iterations: int, *, slot_seconds: float = 0.5) -> None:
-    """Write records of the first iterations, one per second until NOW - 60. All pipeline slots take `slot_seconds`."""
+def write_metrics(
+    paths: RunPaths, config: RunConfig, iterations: int, *, slot_seconds: float = 0.5, segments: int = 1
+) -> None:
+    """Write records of the first iterations, one per second until NOW - 60. All pipeline slots take `slot_seconds`.
+
+    The iterations belong to `segments` segments of equal length.
+    """
     training = config.training
     unit, bubble = training.batch.micro_batch_size * training.parallel.data, training.parallel.pipeline - 1
     total = trajectory(config.model, training).iterations
@@ -66,6 +71,7 @@ def write_metrics(paths: RunPaths, config: RunConfig, iterations: int, *, slot_s
         seconds = slot_seconds * (step.global_batch_size / unit + bubble)
         consumed = step.consumed_samples + step.global_batch_size
         tokens = step.global_batch_size * config.model.sequence_length
+        segment = 1 + (step.iteration - 1) * segments // iterations
         time = datetime.fromtimestamp(NOW - 60 - (iterations - step.iteration), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         record = MetricsRecord(
             iteration=step.iteration,
@@ -81,7 +87,7 @@ def write_metrics(paths: RunPaths, config: RunConfig, iterations: int, *, slot_s
             tflops_model=1.0,
             samples_per_second=step.global_batch_size / seconds,
             total_iterations=total,
-            segment=1,
+            segment=segment,
             time=time,
         )
         lines.append(record.model_dump_json(exclude_none=True))
@@ -90,7 +96,7 @@ def write_metrics(paths: RunPaths, config: RunConfig, iterations: int, *, slot_s
                 iteration=step.iteration,
                 consumed_samples=consumed,
                 consumed_tokens=consumed,
-                segment=1,
+                segment=segment,
                 time=time,
                 validation={"fr": 3.0, "en": 4.0},
                 validation_mean=3.5,

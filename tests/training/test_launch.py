@@ -17,6 +17,7 @@ from bloomery.base.errors import CheckFailedError, InputError
 from bloomery.config.training import TrainingConfig
 from bloomery.contracts.checkpoint import step_name
 from bloomery.contracts.index_manifest import read_index_manifest
+from bloomery.contracts.launches import read_launches
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.resume_policy import identity
 from bloomery.contracts.segment import Fault, Segment, SegmentStatus, read_segment
@@ -113,6 +114,7 @@ def test_a_training_that_crashes_20_times_with_progress_finishes(
     assert [each.checkpoint for each in chain] == [step_name(each) for each in range(1, 22)]
     recorded = [read_segment(node.paths.segments / "history" / f"{each.number}-1.json") for each in chain]
     assert recorded == chain, "the history shows the same progress"
+    assert [each.segment for each in read_launches(node.paths)] == list(range(1, 22))
     assert "segment 20 crashed after it saved checkpoint step00000020" in capsys.readouterr().err
 
 

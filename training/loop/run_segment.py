@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from bloomery.checkpoint.drift import DriftError
 from bloomery.config.stages import TrainStage
 from bloomery.contracts.checkpoint import newest_manifest, step_name
@@ -158,6 +160,7 @@ def _validate(run: TrainingState) -> Order:
         order = run.poll().order
         return order is Order.STOP or (order is Order.TIME_LIMIT and run.progressed)
 
+    started = time.perf_counter()
     losses = validate(run.trainer, run.reader, interrupted)
     if losses is None:
         run.note(f"validation after iteration {run.position.iteration} was interrupted; the next segment repeats it")
@@ -171,6 +174,7 @@ def _validate(run: TrainingState) -> Order:
                 **run.stamp(),
                 validation=values,
                 validation_mean=sum(losses.values()) / len(losses),
+                seconds=time.perf_counter() - started,
             )
         )
     return Order.GO
@@ -197,4 +201,5 @@ def _ended(run: TrainingState, status: SegmentStatus, checkpoint: str | None) ->
         consumed_tokens=position.consumed_tokens,
         checkpoint=checkpoint,
         identity=run.identity,
+        end_save_seconds=run.take_save_seconds(),
     )

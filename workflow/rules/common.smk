@@ -6,7 +6,7 @@ from pathlib import Path
 from bloomery.orchestration import rule_inputs, slurm_jobs
 from bloomery.orchestration.hide_values import hide_values
 from bloomery.orchestration.job_environment import prepare_environment
-from bloomery.orchestration.job_resources import job_resources
+from bloomery.orchestration.job_resources import fixed_resources, job_resources
 from bloomery.orchestration.run_plan import make_run_plan, read_config
 from bloomery.orchestration.segment_chain import next_segment
 from bloomery.orchestration.training_job import sbatch_options
@@ -23,7 +23,10 @@ SESSION = WorkflowSession(PLAN, logger)
 prepare_environment(follow_workflow=MAIN_PROCESS)
 if workflow.remote_exec:
     slurm_jobs.forget_hidden_token()
-    shell.prefix(slurm_jobs.shell_prefix(PLAN.site))
+    # Snakemake reads {name} in the prefix as a variable, so braces are written twice.
+    shell.prefix(
+        slurm_jobs.shell_prefix(PLAN.site).replace("{", "{{").replace("}", "}}")
+    )
 
 RUN = PLAN.paths
 MODEL = CONFIG.model_name
@@ -36,7 +39,6 @@ SHARDS = rule_inputs.wildcard_values(part.name for part in PARTS)
 ENCODED_PAIRS = rule_inputs.wildcard_values(PLAN.token_groups)
 ADOPTED_PAIRS = rule_inputs.wildcard_values(part.name for part in PLAN.adopted_parts)
 DEDUP_SHARDS = PLAN.dedup_shards
-DEDUP_MEMORY_MB = PLAN.dedup_memory_mb
 PARTITIONS = PLAN.partitions
 LINES = PLAN.strips_lines
 LINE_PARTITIONS = PLAN.line_partitions
@@ -58,8 +60,14 @@ wildcard_constraints:
     n="[1-9][0-9]*",
 
 
-# Return the resources of a job: job(mem_mb=..., runtime=<minutes>, place=..., rules_in_group=...).
-job = partial(job_resources, PLAN)
+# Return the resources of a job that reads no text: fixed_job(mem_mb=..., runtime=<minutes>, place=...).
+fixed_job = partial(fixed_resources, PLAN)
+
+
+def job(rule, group=None, **options):
+    """Return the resources of a data job, whose memory and time follow the bytes that it reads."""
+    shards = workflow.group_settings.group_components.get(group, 1)
+    return job_resources(PLAN, rule, jobs_in_group=shards, **options)
 
 
 def every_shard(pattern):

@@ -19,7 +19,7 @@ rule ingest:
     conda:
         "../envs/bloomery.yaml"
     resources:
-        **job(mem_mb=2000, runtime=240, rules_in_group=5),
+        **job("ingest", group="read", rules_in_group=5),
     message:
         "ingest {wildcards.source}/{wildcards.part}"
     shell:
@@ -43,7 +43,7 @@ rule measure:
     conda:
         "../envs/bloomery.yaml"
     resources:
-        **job(mem_mb=2000, runtime=240, rules_in_group=5),
+        **job("measure", group=TEXT_GROUP, rules_in_group=5),
     message:
         "measure documents of {wildcards.source}/{wildcards.part}"
     shell:
@@ -67,7 +67,7 @@ rule judge:
     conda:
         "../envs/bloomery.yaml"
     resources:
-        **job(mem_mb=2000, runtime=60, rules_in_group=5),
+        **job("judge", group=TEXT_GROUP, rules_in_group=5),
     message:
         "decide which documents of {wildcards.source}/{wildcards.part} to keep"
     shell:
@@ -93,7 +93,7 @@ rule decontaminate:
     conda:
         "../envs/bloomery.yaml"
     resources:
-        **job(mem_mb=4000, runtime=120, rules_in_group=5),
+        **job("decontaminate", group=TEXT_GROUP, rules_in_group=5),
     params:
         evaluation=file_options("evaluation"),
     message:
@@ -127,7 +127,7 @@ rule clean:
     conda:
         "../envs/bloomery.yaml"
     resources:
-        **job(mem_mb=4000, runtime=120, rules_in_group=2),
+        **job("clean", group="write", rules_in_group=2),
     params:
         tables=file_options("duplicates", "repeated", "contaminated"),
     message:
@@ -155,7 +155,7 @@ rule weigh_mixture:
     conda:
         "../envs/bloomery.yaml"
     resources:
-        **job(mem_mb=2000, runtime=60),
+        **job("weigh_mixture"),
     params:
         corpus=run_folder("corpus"),
         index=run_folder("index"),

@@ -21,7 +21,7 @@ rule scatter_keys:
     conda:
         "../envs/bloomery.yaml"
     resources:
-        **job(mem_mb=2000, runtime=60, rules_in_group=5),
+        **job("scatter_keys", group=TEXT_GROUP, rules_in_group=5),
     params:
         corpus=run_folder("corpus"),
     message:
@@ -48,7 +48,7 @@ rule find_candidates:
     conda:
         "../envs/bloomery.yaml"
     resources:
-        **job(mem_mb=DEDUP_MEMORY_MB, runtime=240),
+        **job("find_candidates"),
     params:
         corpus=run_folder("corpus"),
     message:
@@ -76,7 +76,7 @@ rule connect_candidates:
     conda:
         "../envs/bloomery.yaml"
     resources:
-        **job(mem_mb=DEDUP_MEMORY_MB, runtime=480),
+        **job("connect_candidates"),
     params:
         corpus=run_folder("corpus"),
     message:
@@ -104,7 +104,7 @@ rule gather_members:
     conda:
         "../envs/bloomery.yaml"
     resources:
-        **job(mem_mb=2000, runtime=120),
+        **job("gather_members", group="members"),
     params:
         corpus=run_folder("corpus"),
     message:
@@ -132,7 +132,7 @@ rule resolve_duplicates:
     conda:
         "../envs/bloomery.yaml"
     resources:
-        **job(mem_mb=DEDUP_MEMORY_MB, runtime=240),
+        **job("resolve_duplicates"),
     params:
         corpus=run_folder("corpus"),
     message:

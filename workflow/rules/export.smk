@@ -21,7 +21,7 @@ rule export_model:
         "../envs/bloomery.yaml"
     threads: 2
     resources:
-        **job(mem_mb=16000, runtime=240),
+        **fixed_job(mem_mb=16000, runtime=240),
     params:
         run=run_folder(),
         shard=WEIGHTS.shard_bytes,

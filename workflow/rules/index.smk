@@ -28,7 +28,7 @@ rule encode:
     conda:
         "../envs/bloomery.yaml"
     resources:
-        **job(mem_mb=4000, runtime=240),
+        **job("encode", group="encode"),
     params:
         tokenizer=run_folder("tokenizer"),
         survivors=file_options("survivors"),
@@ -61,7 +61,7 @@ rule adopt_tokens:
     conda:
         "../envs/bloomery.yaml"
     resources:
-        **job(mem_mb=2000, runtime=240),
+        **job("adopt_tokens", group="encode"),
     params:
         tokenizer=run_folder("tokenizer"),
         options=adopt_options,
@@ -91,7 +91,7 @@ rule build_index:
     conda:
         "../envs/bloomery.yaml"
     resources:
-        **job(mem_mb=16000, runtime=240),
+        **job("build_index"),
     params:
         index=run_folder("index"),
         tokenizer=run_folder("tokenizer"),
@@ -115,7 +115,7 @@ rule verify_index:
     conda:
         "../envs/bloomery.yaml"
     resources:
-        **job(mem_mb=4000, runtime=240),
+        **job("verify_index"),
     params:
         index=run_folder("index"),
     message:

@@ -19,7 +19,7 @@ rule count_lines:
     conda:
         "../envs/bloomery.yaml"
     resources:
-        **job(mem_mb=2000, runtime=120, rules_in_group=5),
+        **job("count_lines", group="read", rules_in_group=5),
     message:
         "count lines of {wildcards.source}/{wildcards.part}"
     shell:
@@ -42,7 +42,7 @@ rule find_repeated_lines:
     conda:
         "../envs/bloomery.yaml"
     resources:
-        **job(mem_mb=1500 + CONFIG.corpus.dedup.memory_bytes // 2**20, runtime=240),
+        **job("find_repeated_lines"),
     params:
         corpus=run_folder("corpus"),
     message:
@@ -72,7 +72,7 @@ rule strip_lines:
     conda:
         "../envs/bloomery.yaml"
     resources:
-        **job(mem_mb=2000, runtime=120, rules_in_group=5),
+        **job("strip_lines", group=TEXT_GROUP, rules_in_group=5),
     params:
         corpus=run_folder("corpus"),
     message:

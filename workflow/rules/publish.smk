@@ -18,7 +18,7 @@ rule publish_run:
     conda:
         "../envs/bloomery.yaml"
     resources:
-        **job(mem_mb=2000, runtime=240, place=ONLINE),
+        **fixed_job(mem_mb=2000, runtime=240, place=ONLINE),
     params:
         run=run_folder(),
     message:
@@ -48,7 +48,7 @@ rule sync_logs:
     conda:
         "../envs/bloomery.yaml"
     resources:
-        **job(mem_mb=2000, runtime=240, place=ONLINE),
+        **fixed_job(mem_mb=2000, runtime=240, place=ONLINE),
     params:
         run=run_folder(),
     message:

@@ -50,7 +50,7 @@ rule report_corpus:
     conda:
         "../envs/bloomery.yaml"
     resources:
-        **job(mem_mb=4000, runtime=120),
+        **job("report_corpus"),
     params:
         corpus=run_folder("corpus"),
     message:
@@ -82,11 +82,7 @@ rule report_tokenizer:
     conda:
         "../envs/bloomery.yaml"
     resources:
-        **job(
-            mem_mb=8000,
-            runtime=240,
-            place=None if PLAN.references_are_local else ONLINE,
-        ),
+        **job("report_tokenizer", place=None if PLAN.references_are_local else ONLINE),
     params:
         tokenizer=run_folder("tokenizer"),
         corpus=run_folder("corpus"),
@@ -112,7 +108,7 @@ rule report_training:
     conda:
         "../envs/bloomery.yaml"
     resources:
-        **job(mem_mb=2000, runtime=60),
+        **fixed_job(mem_mb=2000, runtime=60),
     params:
         run=run_folder(),
     message:

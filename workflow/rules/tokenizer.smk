@@ -18,7 +18,7 @@ rule count_pretokens:
     conda:
         "../envs/bloomery.yaml"
     resources:
-        **job(mem_mb=4000, runtime=120, rules_in_group=2),
+        **job("count_pretokens", group="write", rules_in_group=2),
     message:
         "count pre-tokens of {wildcards.source}/{wildcards.part}"
     shell:
@@ -41,7 +41,7 @@ rule train_tokenizer:
     conda:
         "../envs/bloomery.yaml"
     resources:
-        **job(mem_mb=16000, runtime=720),
+        **job("train_tokenizer"),
     params:
         counts=run_folder("tokenizer", "counts"),
     message:
@@ -67,7 +67,7 @@ rule import_tokenizer:
     conda:
         "../envs/bloomery.yaml"
     resources:
-        **job(mem_mb=4000, runtime=60, place=ONLINE),
+        **fixed_job(mem_mb=4000, runtime=60, place=ONLINE),
     message:
         "import the tokenizer"
     shell:

@@ -69,11 +69,6 @@ def test_the_tokenizer_gate_is_planned_for_text_sources(tmp_path: Path) -> None:
     assert gate is not None
 
 
-def test_deduplication_requests_its_memory_limit_plus_1000_mb(tmp_path: Path) -> None:
-    corpus = {"dedup": {"memory_bytes": "512MiB"}}
-    assert planned(tmp_path, corpus=corpus).dedup_memory_mb == 512 + 1000
-
-
 def test_deduplication_includes_the_shards_of_an_earlier_run(tmp_path: Path) -> None:
     old = earlier_run(tmp_path / "old")
     plan = planned(tmp_path, corpus={"dedup": {"against": [str(old)]}})

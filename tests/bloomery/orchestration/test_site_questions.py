@@ -37,7 +37,7 @@ def test_proposals_follow_the_answers_that_they_depend_on() -> None:
     proposed = answers(cluster("eight_gpus"), training__partition="gpu_20h", internet__partition="archive")
     assert proposed["training.max_minutes"] == 1200
     assert answers(cluster("eight_gpus"), training__partition="cpu")["training.gpus_per_node"] == 0
-    assert nested(proposed)["internet"] == {"partition": "archive"}
+    assert nested(proposed)["internet"] == {"partition": "archive", "max_memory_mb": 32000}
 
 
 def test_a_single_partition_without_a_time_limit_gets_proposals() -> None:

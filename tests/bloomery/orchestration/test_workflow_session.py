@@ -11,8 +11,8 @@ import pytest
 from planned_run import LOGGER, planned
 from repository import ROOT
 
-from bloomery.base.errors import InputError
-from bloomery.orchestration import slurm_jobs
+from bloomery.base.errors import ConfigError, InputError
+from bloomery.orchestration import slurm_jobs, workflow_session
 from bloomery.orchestration.sync_process import SyncProcess
 from bloomery.orchestration.workflow_session import WorkflowSession, exit_on_error
 
@@ -36,6 +36,7 @@ def steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         monkeypatch.setattr(slurm_jobs, name, step(name))
     monkeypatch.setattr(slurm_jobs, "end_data_jobs", step("end_data_jobs", False))
     monkeypatch.setattr(SyncProcess, "start", step("start_sync"))
+    monkeypatch.setattr(workflow_session, "refuse_unfit_jobs", step("refuse_unfit_jobs"))
     return called
 
 
@@ -68,7 +69,7 @@ def test_only_the_main_process_starts_the_sync(tmp_path: Path, steps: list[str])
 
 def test_on_a_cluster_the_sync_starts_before_the_token_is_hidden(tmp_path: Path, steps: list[str]) -> None:
     start(WorkflowSession(planned(tmp_path), LOGGER), on_cluster=True)
-    assert steps == ["end_data_jobs", "start_sync", "remember_workflow", "hide_token"]
+    assert steps == ["refuse_unfit_jobs", "end_data_jobs", "start_sync", "remember_workflow", "hide_token"]
 
 
 def test_the_workflow_restarts_after_it_cancels_jobs_of_an_earlier_workflow(
@@ -84,7 +85,7 @@ def test_the_workflow_restarts_after_it_cancels_jobs_of_an_earlier_workflow(
     monkeypatch.setattr(slurm_jobs, "start_again", start_again)
     with pytest.raises(StartedAgainError):
         start(WorkflowSession(planned(tmp_path), LOGGER), on_cluster=True)
-    assert steps == []
+    assert steps == ["refuse_unfit_jobs"]
 
 
 def test_a_second_workflow_is_refused_and_removes_nothing(
@@ -126,6 +127,22 @@ def test_an_unsupported_model_is_refused_only_if_its_training_or_export_is_reque
         start(session)
     assert caught.value.code == 2
     assert said in caplog.text
+
+
+def test_a_run_that_the_cluster_would_refuse_is_refused_before_any_change(
+    tmp_path: Path, steps: list[str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(*_: Any, **asked: Any) -> None:
+        assert asked == {"rules": {"measure"}, "trains": True, "shards_per_job": 8}
+        raise ConfigError("would refuse jobs of this run")
+
+    monkeypatch.setattr(workflow_session, "refuse_unfit_jobs", refuse)
+    session = WorkflowSession(planned(tmp_path), LOGGER)
+    session.training_wanted = True
+    with pytest.raises(SystemExit) as caught:
+        session.start([], is_main_process=True, on_cluster=True, rules={"measure"}, shards_per_job=8)
+    assert (caught.value.code, steps) == (2, [])
+    assert "would refuse jobs of this run" in caplog.text
 
 
 def test_shards_of_removed_parts_are_deleted(tmp_path: Path, steps: list[str]) -> None:

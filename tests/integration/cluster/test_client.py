@@ -35,6 +35,11 @@ def test_the_client_reports_time_nodes_and_end_of_a_running_job(client: SlurmClu
         (seen,) = slurm.queue(names=["mine", "other"])
         assert (seen.job, seen.name, seen.comment, seen.state, seen.nodes) == (job, "mine", "a b", "RUNNING", 2)
         assert slurm.is_alive(job)
+        submitted, started = slurm.submit_time(job), slurm.parse_time(seen.start)
+        assert submitted is not None
+        assert started is not None
+        assert submitted == slurm.parse_time(seen.submitted)
+        assert submitted <= started
     finally:
         slurm.call("scancel", job)
     wait_for(lambda: not slurm.is_alive(job), 60, every=0.2)
