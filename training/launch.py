@@ -17,7 +17,16 @@ from bloomery.checks.check_training import refuse_contradictions
 from bloomery.config.stages import TrainStage
 from bloomery.contracts.hold_index import release_index
 from bloomery.contracts.paths import RunPaths
-from bloomery.contracts.segment import STOP_FILE, Segment, SegmentStatus, clear_request, read_segment, write_segment
+from bloomery.contracts.segment import (
+    STOP_FILE,
+    Fault,
+    FirstFailure,
+    Segment,
+    SegmentStatus,
+    clear_request,
+    read_segment,
+    write_segment,
+)
 from bloomery.contracts.train_stage import read_configured
 from bloomery.spec.refuse_unsupported import refuse_untrainable
 from training.loop.hold_lease import lease
@@ -203,6 +212,10 @@ def _outcome(
         new_checkpoint=new_checkpoint,
         crashes=crashes + (status is SegmentStatus.CRASHED),
         message=message,
+        fault=None if answer.get("fault") is None else Fault(answer["fault"]),
+        first_failure=None
+        if answer.get("first_failure") is None
+        else FirstFailure.model_validate(answer["first_failure"]),
     )
     return segment, error
 

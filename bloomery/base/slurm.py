@@ -66,6 +66,14 @@ def own_job() -> str | None:
     return os.environ.get("SLURM_JOB_ID")
 
 
+def own_node() -> str | None:
+    """Return SLURM's name of the node on which this process runs, or None outside a job's step.
+
+    The host name may differ from SLURM's name of the node.
+    """
+    return os.environ.get("SLURMD_NODENAME")
+
+
 def call(*command: str) -> str:
     """Run a SLURM client program and return its output.
 
