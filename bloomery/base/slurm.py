@@ -25,6 +25,9 @@ _ENDED = frozenset(
 )
 """Final states of a job. PREEMPTED is not one of them, because a preempted job may be requeued."""
 
+_UNUSABLE = re.compile(r"down|drain|fail|maint|future|power_down|[*]", re.IGNORECASE)
+"""States of a node that cannot run jobs. An asterisk means that the node does not respond."""
+
 
 @dataclass(frozen=True)
 class QueuedJob:
@@ -54,6 +57,21 @@ class QueuedJob:
     def is_alive(self) -> bool:
         """Whether the job runs or will run."""
         return self.state not in _ENDED
+
+
+@dataclass(frozen=True)
+class ClusterNode:
+    """A node in one of its partitions, as `sinfo` lists it."""
+
+    name: str
+    state: str
+    partition: str
+    in_default_partition: bool
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether the node runs jobs now or later. Nodes that are down, drained or failing do not."""
+        return not _UNUSABLE.search(self.state)
 
 
 def has_slurm() -> bool:
@@ -137,6 +155,18 @@ def is_alive(job: str) -> bool:
         if "Invalid job id" in error.what:
             return False
         raise
+
+
+def cluster_nodes() -> list[ClusterNode]:
+    """Return all nodes of the cluster. A node of several partitions is listed once for each partition.
+
+    Raises:
+        ResourceError: SLURM's client programs are not installed.
+        TryAgainError: the scheduler does not respond.
+    """
+    rows = (line.split() for line in call("sinfo", "--all", "--noheader", "--Node", "--format=%N %T %P").splitlines())
+    # sinfo writes an asterisk after the name of the default partition.
+    return [ClusterNode(name, state, where.rstrip("*"), where.endswith("*")) for name, state, where in rows]
 
 
 def seconds_left(job: str) -> float | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from bloomery.contracts.preflight import DiskState
 
-WRITTEN_BYTES = 4 << 20
+WRITTEN_BYTES = 1 << 20
 """Bytes of the file that is written. A small file is enough to notice a disk that is broken or full."""
 
 
