@@ -11,6 +11,23 @@ _NO_DEVICES = frozenset({"", "-1", "NoDevFiles", "void", "none"})
 _JOB_LISTS = ("SLURM_STEP_GPUS", "SLURM_JOB_GPUS")
 
 
+def expected_gpus(without_cuda: bool) -> str:
+    """Return what would be right if GPUs are missing.
+
+    Args:
+        without_cuda: whether the installed torch cannot use GPUs at all.
+    """
+    if without_cuda:
+        return (
+            "torch with support for CUDA (or ROCm) in the environment of the job; to train on CPUs, set "
+            "training.gpus_per_node to 0 in the file of the site, and request no GPUs"
+        )
+    return (
+        "all GPUs that the job requested, visible to torch; check `nvidia-smi` on this node, the version of its "
+        "driver, and the option --nv in container_options of the site's file if the job runs in a container"
+    )
+
+
 def given_gpus(environment: Mapping[str, str]) -> tuple[int, str] | None:
     """Return the number of GPUs that this process was given on its node, and who says so. None if nothing says so.
 

@@ -69,7 +69,7 @@ class RankState(Record):
     host: str
     """Name of the node: SLURM's name in a SLURM job, and the host name outside."""
     missing_gpus: str | None = None
-    """Sentence that says which GPUs the process was given and does not find. None if no GPU is missing."""
+    """Says which GPUs the process was given and does not find. None if no GPU is missing."""
     without_cuda: bool = False
     """Whether the installed torch cannot use GPUs at all."""
     device: str = "cpu"
@@ -154,6 +154,8 @@ class Problem(Record):
 
     kind: ProblemKind
     message: str
+    expected: str = ""
+    """What would be right. Empty if the message says enough."""
     host: str | None = None
     """Node at fault. None if no single node is at fault."""
     rank: Count | None = None

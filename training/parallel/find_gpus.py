@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 
 from bloomery.base.errors import ResourceError
-from training.given_gpus import given_gpus
+from training.given_gpus import expected_gpus, given_gpus
 from training.parallel.place import Place
 
 
@@ -18,7 +18,7 @@ class MissingGpus:
     """GPUs that a process was given, or needs, and does not find."""
 
     sentence: str
-    """Says what was given, what torch finds, and what the likely causes are."""
+    """Says what was given and what torch finds."""
     without_cuda: bool
     """Whether the installed torch cannot use GPUs at all, so that the same happens on every node."""
     host: str
@@ -26,20 +26,7 @@ class MissingGpus:
     @property
     def error(self) -> ResourceError:
         """The error for a person. A retry on the same node does not help."""
-        return ResourceError(self.sentence, where=self.host, expected=self.expected)
-
-    @property
-    def expected(self) -> str:
-        """What would be right."""
-        if self.without_cuda:
-            return (
-                "torch with support for CUDA (or ROCm) in the environment of the job; to train on CPUs, set "
-                "training.gpus_per_node to 0 in the file of the site, and request no GPUs"
-            )
-        return (
-            "all GPUs that the job requested, visible to torch; check `nvidia-smi` on this node, the version of its "
-            "driver, and the option --nv in container_options of the site's file if the job runs in a container"
-        )
+        return ResourceError(self.sentence, where=self.host, expected=expected_gpus(self.without_cuda))
 
 
 def missing_gpus(place: Place, environment: Mapping[str, str] = os.environ) -> MissingGpus | None:

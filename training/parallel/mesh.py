@@ -70,8 +70,8 @@ def build_mesh(parallel: ParallelConfig) -> Mesh:
 
     # DeepSpeed would compile this CPU kernel at start-up, which takes a minute. Only inference uses the kernel.
     deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
-    place = own_place()
-    world = place.world
+    own = own_place()
+    world = own.world
     if world != parallel.world_size:
         raise ConfigError(
             f"{world} processes were started, but tensor x pipeline x data = {parallel.tensor} x {parallel.pipeline} x "
@@ -79,7 +79,7 @@ def build_mesh(parallel: ParallelConfig) -> Mesh:
             where="training.parallel",
             expected=f"{parallel.world_size} processes, or sizes whose product is {world}",
         )
-    local, use_gpu = place.local_rank, use_gpus(place)
+    local, use_gpu = own.local_rank, use_gpus(own)
     if use_gpu:
         # Set the device before any collective. Otherwise NCCL would use the first GPU for every rank of the node.
         torch.cuda.set_device(local)

@@ -105,8 +105,8 @@ def error_of(consequences: Consequences, record: Path) -> BloomeryError | None:
     more = f"; and {len(fatal) - _SHOWN} more problems" if len(fatal) > _SHOWN else ""
     what = f"the preflight failed: {shown}{more}"
     if all(problem.kind is ProblemKind.MISSING_GPU and not problem.exclude for problem in fatal):
-        others = f" (and the same on {len(fatal) - 1} more nodes)" if len(fatal) > 1 else ""
-        return ResourceError(fatal[0].message + others, where=fatal[0].host)
+        others = f" (all {len(fatal)} nodes lack GPUs)" if len(fatal) > 1 else ""
+        return ResourceError(fatal[0].message + others, where=fatal[0].host, expected=fatal[0].expected or None)
     if consequences.excluded:
         expected = f"other nodes than {', '.join(consequences.excluded)}, which the next segments exclude"
     elif all(problem.kind is ProblemKind.RUN_DISK for problem in fatal):

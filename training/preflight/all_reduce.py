@@ -11,6 +11,7 @@ import torch.distributed as dist
 from bloomery.contracts.preflight import CommunicationState, PairTime, Step
 from training.parallel.mesh import COLLECTIVE_TIMEOUT
 from training.parallel.place import ranks_of_hosts
+from training.preflight.matmul import forget_memory
 from training.preflight.run_checks import Findings
 
 _CPU_BYTES, _GPU_BYTES = 1 << 20, 64 << 20
@@ -64,6 +65,8 @@ def communicate(findings: Findings[CommunicationState], hosts: Sequence[str], de
     findings.check = "the all-reduce among all processes"
     findings.add(step=Step.ALL)
     findings.add(all_seconds=_seconds(None, device))
+    if device.type == "cuda":
+        forget_memory(device)
     findings.check = "the barrier of all processes"
     findings.add(step=Step.CLOCK)
     dist.barrier()

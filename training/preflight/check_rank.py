@@ -30,7 +30,7 @@ def rank_checks(place: Place, folder: Path) -> tuple[RankState, Callable[[Findin
         rank=place.rank,
         local_rank=place.local_rank,
         host=place.host,
-        missing_gpus=None if missing is None else f"{missing.sentence}; expected: {missing.expected}",
+        missing_gpus=None if missing is None else missing.sentence,
         without_cuda=missing is not None and missing.without_cuda,
     )
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 import time
 from datetime import timedelta
 
-from torch.distributed import DistError, PrefixStore, Store, rendezvous
+from torch.distributed import DistError
+from torch.distributed.distributed_c10d import PrefixStore, Store
+from torch.distributed.rendezvous import rendezvous
 
 _PREFIX = "bloomery/preflight"
 

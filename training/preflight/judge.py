@@ -12,6 +12,7 @@ from statistics import median
 from bloomery.base.units import format_bytes
 from bloomery.config.training_loop import PreflightConfig
 from bloomery.contracts.preflight import NodeState, Problem, ProblemKind, RankState
+from training.given_gpus import expected_gpus
 from training.parallel.place import ranks_of_hosts
 
 _LEAST_FREE_MEMORY = 0.8
@@ -61,6 +62,7 @@ def _missing_gpus(states: Sequence[RankState], in_job: bool) -> list[Problem]:
         Problem(
             kind=ProblemKind.MISSING_GPU,
             message=state.missing_gpus or "",
+            expected=expected_gpus(state.without_cuda),
             host=host,
             rank=state.rank,
             exclude=not (everywhere or (lacking.keys() == hosts and state.without_cuda)),
@@ -176,7 +178,7 @@ def _disks(nodes: Mapping[str, NodeState], limits: PreflightConfig, checkpoint_b
                 f"the folder for temporary files has {format_bytes(node.temporary.free_bytes)} of free space, less "
                 f"than {limits.min_temporary_gb:g} GB (training.preflight.min_temporary_gb)"
             )
-            found.append(Problem(kind=ProblemKind.TEMPORARY_DISK, message=said, host=host))
+            found.append(Problem(kind=ProblemKind.TEMPORARY_DISK, message=said, host=host, ends_segment=False))
     # All nodes share the folder of the run, so the first node's view of it counts, and no node is at fault.
     shared = next(iter(nodes.values()), None)
     if shared is not None and checkpoint_bytes is not None and shared.run.free_bytes < checkpoint_bytes:

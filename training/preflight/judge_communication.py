@@ -146,15 +146,14 @@ def _clocks(states: Sequence[CommunicationState], limits: PreflightConfig) -> li
         offset = clock - usual
         if abs(offset) <= _CLOCK_SECONDS:
             continue
-        wrong = abs(offset) > limits.max_clock_offset_seconds
         found.append(
             Problem(
                 kind=ProblemKind.CLOCK,
                 message=f"the clock of this node is {abs(offset):.3g} s {'ahead of' if offset > 0 else 'behind'} the "
                 "median of all nodes",
                 host=host,
-                ends_segment=wrong,
-                exclude=wrong,
+                ends_segment=False,
+                exclude=abs(offset) > limits.max_clock_offset_seconds,
             )
         )
     return found

@@ -40,4 +40,4 @@ def _nccl() -> str | None:
     """Return the version of NCCL, or None if torch has no NCCL."""
     if not torch.cuda.is_available() or not torch.distributed.is_nccl_available():
         return None
-    return ".".join(str(part) for part in torch.cuda.nccl.version())
+    return ".".join(str(part) for part in torch.cuda.nccl.version())  # type: ignore[no-untyped-call]

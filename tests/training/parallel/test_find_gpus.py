@@ -35,7 +35,7 @@ def test_a_build_of_torch_for_cpus_is_named_as_the_cause(monkeypatch: pytest.Mon
     assert missing is not None
     assert missing.without_cuda
     assert f"torch {torch.__version__} cannot use GPUs" in missing.sentence
-    assert "torch with support for CUDA" in missing.expected
+    assert "expected: torch with support for CUDA" in str(missing.error)
 
 
 def test_fewer_gpus_than_processes_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

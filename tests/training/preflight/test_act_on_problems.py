@@ -68,10 +68,10 @@ def test_more_nodes_than_the_limit_are_only_reported(tmp_path: Path) -> None:
 
 
 def test_gpus_that_only_a_person_can_provide_are_no_reason_to_try_again(tmp_path: Path) -> None:
-    lost = [LOST.model_copy(update={"host": f"node{n}", "exclude": False}) for n in (1, 2, 3)]
+    lost = [LOST.model_copy(update={"host": f"node{n}", "exclude": False, "expected": "GPUs"}) for n in (1, 2, 3)]
     error = error_of(act(tmp_path, *lost), RECORD)
     assert isinstance(error, ResourceError)
-    assert str(error) == "node1: no GPU (and the same on 2 more nodes)"
+    assert str(error) == "node1: no GPU (all 3 nodes lack GPUs); expected: GPUs"
 
 
 def test_a_full_disk_of_the_run_blames_no_rank(tmp_path: Path) -> None:

@@ -209,7 +209,7 @@ def test_gpus_that_are_missing_on_all_nodes_need_a_person(tmp_path: Path) -> Non
     assert {answer[0] for answer in answers} == {"ResourceError"}
     said, record = answers[0][1]
     assert said.startswith("node1: this process was given 2 GPUs (CUDA_VISIBLE_DEVICES is 0,1), but torch")
-    assert "(and the same on 1 more nodes)" in said
+    assert "(all 2 nodes lack GPUs); expected: " in said
     assert record is None
     assert not RunPaths(tmp_path).excluded_nodes.exists()
 
