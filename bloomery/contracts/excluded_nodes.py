@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Literal
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError, field_serializer
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, ValidationError, field_serializer
 
 from bloomery.base.atomic import read_json, write_json
 from bloomery.base.errors import InputError
@@ -22,6 +22,17 @@ NodeName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_len
 """Name of one node in SLURM. It becomes part of a command line of a shell."""
 
 
+def _in_utc(moment: datetime) -> datetime:
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError:
+        raise ValueError("a time such as 2026-01-31T12:00:00Z") from None
+
+
+Moment = Annotated[AwareDatetime, AfterValidator(_in_utc)]
+"""A time in UTC."""
+
+
 class ExcludedNode(BaseModel):
     """A node that the next segments exclude."""
 
@@ -29,8 +40,8 @@ class ExcludedNode(BaseModel):
 
     host: NodeName
     reason: str
-    since: AwareDatetime
-    until: AwareDatetime
+    since: Moment
+    until: Moment
     """Time at which the exclusion ends."""
     by: Literal["preflight", "person"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -45,6 +46,17 @@ def test_a_node_is_included_again(tmp_path: Path) -> None:
 def test_a_name_that_could_change_the_command_line_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(InputError, match="not the name of a node"):
         exclude_node(RunPaths(tmp_path), name, "x", 1, "person", NOW)
+
+
+@pytest.mark.parametrize("until", ["9999-12-31T23:59:59-23:59", "2026-01-31T12:00:00", "tomorrow", None])
+def test_a_time_that_is_no_time_in_utc_is_refused(tmp_path: Path, until: str | None) -> None:
+    paths = RunPaths(tmp_path)
+    exclude_node(paths, "node1", "slow", 24, "person", NOW)
+    content = json.loads(paths.excluded_nodes.read_text())
+    content["nodes"][0]["until"] = until
+    paths.excluded_nodes.write_text(json.dumps(content))
+    with pytest.raises(InputError, match=r"not a list of excluded nodes: nodes\[0\].until"):
+        read_excluded(paths, NOW)
 
 
 @pytest.mark.parametrize(
