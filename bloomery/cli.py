@@ -34,6 +34,10 @@ VERBS: dict[str, tuple[str, str]] = {
         "bloomery.commands.cluster",
         "Write the file that describes a SLURM cluster; test a small copy of a run on the cluster.",
     ),
+    "nodes": (
+        "bloomery.commands.nodes",
+        "List, exclude or include nodes of the cluster for the next training segments of a run.",
+    ),
     "status": (
         "monitoring.status_cli",
         "Show the state of a run: progress, loss, SLURM jobs, newest checkpoint, disk space.",

@@ -8,7 +8,7 @@ from typing import Any
 from bloomery.base.atomic import read_json
 from bloomery.base.errors import BloomeryError, TryAgainError
 from bloomery.contracts.paths import RunPaths
-from bloomery.contracts.segment import STOP_FILE, Fault, Segment, SegmentStatus
+from bloomery.contracts.segment import STOP_FILE, Fault, FirstFailure, Segment, SegmentStatus
 from bloomery.contracts.segment_start import SegmentStart
 from training.job_end import end_by_signal
 from training.resume.resolve_resume import ResumePoint
@@ -36,19 +36,23 @@ def outcome(
     if "segment" in answer:
         return _reported(resume, paths, start, Segment.model_validate(answer["segment"])), None
     message = f"the segment's processes ended with code {code}"
+    fault, first = Fault.PROCESS, None
     if "error" in answer:
         message = str(answer["error"])
+        fault = Fault(answer.get("fault") or Fault.PROCESS)
+        if answer.get("first_failure") is not None:
+            first = FirstFailure.model_validate(answer["first_failure"])
         # A temporary fault, such as an unreachable file server, counts as a crash. `max_crashes` limits the retries.
         if answer["exit_code"] != TryAgainError.exit_code:
             error = BloomeryError(message)
             error.exit_code = answer["exit_code"]
-            return ending(resume, paths, start, SegmentStatus.FAILED, message), error
+            return ending(resume, paths, start, SegmentStatus.FAILED, message, first_failure=first), error
     elif _signalled(paths):
         # The processes were ended before they could save.
         why = end_by_signal(start.job, start.restarts)
         status = SegmentStatus.STOPPED if why.fault is None else SegmentStatus.CRASHED
         return ending(resume, paths, start, status, f"{why.message}; {message}", fault=why.fault), None
-    return ending(resume, paths, start, SegmentStatus.CRASHED, message, fault=Fault.PROCESS), None
+    return ending(resume, paths, start, SegmentStatus.CRASHED, message, fault=fault, first_failure=first), None
 
 
 def _reported(resume: ResumePoint, paths: RunPaths, start: SegmentStart, found: Segment) -> Segment:

@@ -8,7 +8,7 @@ from bloomery.base.errors import CheckFailedError
 from bloomery.base.progress import say
 from bloomery.base.times import utc_now
 from bloomery.contracts.paths import RunPaths
-from bloomery.contracts.segment import Fault, Segment, SegmentStatus, read_segment, write_segment
+from bloomery.contracts.segment import Fault, FirstFailure, Segment, SegmentStatus, read_segment, write_segment
 from bloomery.contracts.segment_start import SegmentStart
 from training.resume.resolve_resume import ResumePoint
 
@@ -42,6 +42,7 @@ def ending(
     message: str,
     *,
     fault: Fault | None = None,
+    first_failure: FirstFailure | None = None,
 ) -> Segment:
     """Return the record of a segment whose processes reported no segment, at the position of the newest checkpoint.
 
@@ -52,6 +53,7 @@ def ending(
         status: how the segment ended.
         message: what happened.
         fault: kind of the fault, for a crashed segment.
+        first_failure: the rank that failed first, if it is known.
     """
     left = resume.after_segment(paths)
     new_checkpoint = saved_more(left, start)
@@ -69,6 +71,7 @@ def ending(
         crashes=crashes_before(paths, start.number, new_checkpoint) + (status is SegmentStatus.CRASHED),
         message=message,
         fault=fault,
+        first_failure=first_failure,
         **place_and_time(start),
     )
 

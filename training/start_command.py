@@ -62,6 +62,7 @@ def start_command(training: TrainingConfig, allocation: Allocation | None, argum
         f"--cpus-per-task={allocation.cpus_per_node}",
         *(*python, "-m", "training.start_node"),
         *("--nodes", str(allocation.nodes), "--ranks-per-node", str(allocation.ranks_per_node)),
+        *("--gpus-per-node", str(site.training.gpus_per_node)),
         *("--master-address", slurm.first_node_address(job), "--master-port", str(rendezvous_port(int(job)))),
         *("--", *arguments),
     ]

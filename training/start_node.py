@@ -13,6 +13,7 @@ from pathlib import Path
 
 from bloomery.base.errors import BloomeryError
 from bloomery.base.private_folder import make_private_folder
+from training.given_gpus import GPUS_PER_NODE
 
 
 def main() -> None:
@@ -20,6 +21,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--nodes", type=int, required=True)
     parser.add_argument("--ranks-per-node", type=int, required=True)
+    parser.add_argument("--gpus-per-node", type=int, default=0)
     parser.add_argument("--master-address", required=True)
     parser.add_argument("--master-port", type=int, required=True)
     parser.add_argument("arguments", nargs=argparse.REMAINDER)
@@ -32,6 +34,9 @@ def main() -> None:
             except BloomeryError as error:
                 sys.exit(f"error: {error}")
         Path(folder).mkdir(parents=True, exist_ok=True)
+    if options.gpus_per_node:
+        # The ranks fail if torch does not find these GPUs, instead of training on the CPU.
+        os.environ[GPUS_PER_NODE] = str(options.gpus_per_node)
     rest = options.arguments[1:] if options.arguments[:1] == ["--"] else options.arguments
     command = [
         *(sys.executable, "-m", "training.torchrun"),

@@ -26,6 +26,9 @@ _ENDED = frozenset(
 )
 """Final states of a job. PREEMPTED is not one of them, because a preempted job may be requeued."""
 
+_UNUSABLE = re.compile(r"down|drain|fail|maint|future|power_down|[*]", re.IGNORECASE)
+"""States of a node that cannot run jobs. An asterisk means that the node does not respond."""
+
 
 @dataclass(frozen=True)
 class QueuedJob:
@@ -59,6 +62,21 @@ class QueuedJob:
         return self.state not in _ENDED
 
 
+@dataclass(frozen=True)
+class ClusterNode:
+    """A node in one of its partitions, as `sinfo` lists it."""
+
+    name: str
+    state: str
+    partition: str
+    in_default_partition: bool
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether the node runs jobs now or later. Nodes that are down, drained or failing do not."""
+        return not _UNUSABLE.search(self.state)
+
+
 def has_slurm() -> bool:
     """Return whether SLURM's client programs are installed on this machine."""
     return shutil.which("squeue") is not None
@@ -67,6 +85,14 @@ def has_slurm() -> bool:
 def own_job() -> str | None:
     """Return the id of the job that this process runs in, or None outside a job."""
     return os.environ.get("SLURM_JOB_ID")
+
+
+def own_node() -> str | None:
+    """Return SLURM's name of the node on which this process runs, or None outside a job's step.
+
+    The host name may differ from SLURM's name of the node.
+    """
+    return os.environ.get("SLURMD_NODENAME")
 
 
 def call(*command: str, script: str | None = None, environment: Mapping[str, str] | None = None) -> str:
@@ -198,6 +224,18 @@ def node_names(job: str) -> tuple[str, ...]:
     """Return the names of a running job's nodes, in SLURM's order."""
     listed = call("squeue", "--noheader", f"--jobs={job}", "--format=%N").strip()
     return tuple(call("scontrol", "show", "hostnames", listed).split()) if listed else ()
+
+
+def cluster_nodes() -> list[ClusterNode]:
+    """Return all nodes of the cluster. A node of several partitions is listed once for each partition.
+
+    Raises:
+        ResourceError: SLURM's client programs are not installed.
+        TryAgainError: the scheduler does not respond.
+    """
+    rows = (line.split() for line in call("sinfo", "--all", "--noheader", "--Node", "--format=%N %T %P").splitlines())
+    # sinfo writes an asterisk after the name of the default partition.
+    return [ClusterNode(name, state, where.rstrip("*"), where.endswith("*")) for name, state, where in rows]
 
 
 def seconds_left(job: str) -> float | None:

@@ -1,5 +1,5 @@
 """Section `training`: layout, batch, schedule and precision. The file training_loop.py defines the sections inside it
-for checkpoints, validation, segments, guards, kernels and energy."""
+for checkpoints, validation, segments, preflight, guards, kernels and energy."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from bloomery.config.training_loop import (
     GuardsConfig,
     KernelsConfig,
     LossScaleConfig,
+    PreflightConfig,
     SegmentConfig,
     SkipRange,
     ValidationConfig,
@@ -195,6 +196,10 @@ class TrainingConfig(Section):
     """Validation during the training."""
     segment: SegmentConfig = SegmentConfig()
     """Limits of the segments, into which the training is divided."""
+    preflight: Annotated[PreflightConfig | None, Field(examples=[{"slow_ratio": 1.3, "exclude_hours": 72}])] = (
+        PreflightConfig()
+    )
+    """Preflight, which checks all nodes at the start of each segment. null: only missing GPUs are noticed."""
     guards: GuardsConfig = GuardsConfig()
     """Guards, which check the running training."""
     skip: Annotated[list[SkipRange], Field(examples=[[{"from_sample": 51200, "to_sample": 56320}]])] = []

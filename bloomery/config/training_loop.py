@@ -1,5 +1,5 @@
-"""Sections of the training loop: checkpoints, validation, segments, guards, kernels, loss scaling, skipped samples and
-energy."""
+"""Sections of the training loop: checkpoints, validation, segments, preflight, guards, kernels, loss scaling, skipped
+samples and energy."""
 
 from __future__ import annotations
 
@@ -83,6 +83,37 @@ class SegmentConfig(Section):
     max_restarts_without_progress: Positive = 5
     """Maximum number of consecutive starts of the training that save no new checkpoint, for whatever reason (crashes,
     killed jobs, errors). The next start ends with an error. Each new checkpoint resets the count."""
+
+
+class PreflightConfig(Section):
+    """Preflight: checks of all nodes at the start of each segment, before the training. A node that fails a check is
+    named, and in a SLURM job the next segments exclude this node for some time."""
+
+    max_seconds: Annotated[float, Field(gt=0), NotBool] = 60.0
+    """Maximum time of the checks, in seconds: half for the checks of each process alone, and half for the
+    communication. A node whose check takes longer fails this check. The time until all processes have started does not
+    count."""
+    start_seconds: Annotated[float, Field(gt=0), NotBool] = 600.0
+    """Maximum time to wait until the processes of all nodes have started and report their checks, in seconds."""
+    slow_ratio: Annotated[float, Field(gt=1), NotBool] = 1.5
+    """A node is slow if its matrix product takes more than this many times the median time of the other nodes. Between
+    two nodes, the square of this number applies."""
+    slow_link_ratio: Annotated[float, Field(gt=1), NotBool] = 3.0
+    """The communication of a node is slow if an all-reduce takes more than this many times the median time of the other
+    nodes."""
+    max_clock_offset_seconds: Annotated[float, Field(gt=0), NotBool] = 60.0
+    """Maximum difference between the clock of a node and the median of all clocks, in seconds. A difference of more
+    than 1 second is only reported."""
+    min_temporary_gb: Annotated[float, Field(ge=0), NotBool] = 1.0
+    """Minimum free space in the folder for temporary files of each node, in GB."""
+    min_write_mb_per_second: Annotated[float, Field(ge=0), NotBool] = 1.0
+    """Minimum speed at which a node writes a file to disk, in MB/s. A node is slow if it is below this speed, and the
+    median of the other nodes is above it."""
+    exclude_hours: Annotated[float, Field(gt=0, le=8760), NotBool] = 24.0
+    """Time in hours for which the next segments exclude a node that failed a check."""
+    max_excluded_nodes: Count | None = None
+    """Maximum number of nodes that preflights may exclude at one time. Further nodes are only reported. Nodes that a
+    person excluded do not count. Default (null): 5 % of the nodes of the training, at least 1."""
 
 
 class SpikeConfig(Section):

@@ -114,6 +114,16 @@ class RunPaths:
         return self.train / "launches.jsonl"
 
     @property
+    def preflight(self) -> Path:
+        """Folder with one JSON file for each segment: what the preflight measured on all nodes."""
+        return self.train / "preflight"
+
+    @property
+    def excluded_nodes(self) -> Path:
+        """File of nodes on which no further segment runs, each with the time at which its exclusion ends."""
+        return self.train / "excluded_nodes.json"
+
+    @property
     def results(self) -> Path:
         """Folder of the results of stages that write several files, with a pointer for each
         (`bloomery.contracts.result`)."""

@@ -45,11 +45,17 @@ class TrainingJob:
     place: dict[str, str]
     exclusive: bool
 
-    def resources(self, dependency: str | None = None) -> dict[str, int | str]:
-        """Return the resources of the rule `train_segment`. `dependency` is for sbatch, such as `afterany:17`."""
+    def resources(self, dependency: str | None = None, exclude: str | None = None) -> dict[str, int | str]:
+        """Return the resources of the rule `train_segment`.
+
+        Args:
+            dependency: value of sbatch's option --dependency, such as `afterany:17`.
+            exclude: option of sbatch for excluded nodes (`bloomery.orchestration.exclude_option`).
+        """
         extra = ["--ntasks-per-node=1", "--open-mode=append", "--requeue"]
         extra += ["--exclusive"] if self.exclusive else []
         extra += [f"--dependency={dependency}"] if dependency else []
+        extra += [exclude] if exclude else []
         return {
             "mpi": "",
             "nodes": self.nodes,

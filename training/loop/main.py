@@ -43,13 +43,13 @@ def main() -> None:
         quiet_logging()
         from bloomery.contracts.train_stage import read_effective
         from training.loop.run_segment import run_segment
-        from training.parallel.mesh import build_mesh
+        from training.preflight.run_preflight import build_checked_mesh
 
         stage = read_effective(arguments.config, paths)
         import torch
 
         torch.set_num_threads(stage.training.threads_per_rank)
-        mesh = build_mesh(stage.training.parallel)
+        mesh = build_checked_mesh(stage, paths, arguments.number)
         log.note_place(mesh)
         segment = run_segment(stage, mesh, paths, arguments.number, arguments.end)
         log.note_memory()
@@ -63,7 +63,10 @@ def main() -> None:
             raise
         rank = os.environ.get("RANK", "0")
         print(f"rank {rank}: {known}", file=sys.stderr, flush=True)
-        write_json(arguments.result, {"error": str(known), "exit_code": known.exit_code})
+        # Only some errors know which node or rank is at fault (`PreflightError.record`).
+        write_json(
+            arguments.result, {"error": str(known), "exit_code": known.exit_code, **getattr(known, "record", {})}
+        )
         # The other ranks may wait in a collective. torchrun ends them when this rank exits with an error.
         os._exit(1)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -14,6 +13,8 @@ from deepspeed.runtime.pipe.topology import PipeModelDataParallelTopology
 from bloomery.base.errors import ConfigError
 from bloomery.config.training import ParallelConfig
 from bloomery.spec.layout import RankCoordinates, coordinates_of, rank_of
+from training.parallel.find_gpus import use_gpus
+from training.parallel.place import own_place
 
 COLLECTIVE_TIMEOUT = timedelta(minutes=30)
 """A collective fails after this time, because a rank that takes longer is assumed to be dead."""
@@ -62,14 +63,15 @@ def build_mesh(parallel: ParallelConfig) -> Mesh:
 
     Raises:
         ConfigError: the number of processes is not tensor x pipeline x data.
+        ResourceError: this process was given GPUs that torch does not find.
     """
     import deepspeed
     import deepspeed.ops
 
     # DeepSpeed would compile this CPU kernel at start-up, which takes a minute. Only inference uses the kernel.
     deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
-    use_gpu = torch.cuda.is_available()
-    world = int(os.environ.get("WORLD_SIZE", "1"))
+    own = own_place()
+    world = own.world
     if world != parallel.world_size:
         raise ConfigError(
             f"{world} processes were started, but tensor x pipeline x data = {parallel.tensor} x {parallel.pipeline} x "
@@ -77,7 +79,7 @@ def build_mesh(parallel: ParallelConfig) -> Mesh:
             where="training.parallel",
             expected=f"{parallel.world_size} processes, or sizes whose product is {world}",
         )
-    local = int(os.environ.get("LOCAL_RANK", "0"))
+    local, use_gpu = own.local_rank, use_gpus(own)
     if use_gpu:
         # Set the device before any collective. Otherwise NCCL would use the first GPU for every rank of the node.
         torch.cuda.set_device(local)

@@ -18,12 +18,12 @@ def check_folders(paths: RunPaths) -> None:
         InputError: a file has the name of a folder, or a folder has the name of a file.
     """
     folders = (
-        *(paths.checkpoints, paths.control, paths.incidents, paths.rolled_back, paths.before_repair),
+        *(paths.checkpoints, paths.control, paths.incidents, paths.rolled_back, paths.before_repair, paths.preflight),
         *(paths.segments, paths.segments / "history"),
         *(paths.logs, paths.logs / "ranks", paths.logs / "tensorboard"),
     )
     files = (
-        *(paths.logs / "metrics.jsonl", paths.logs / "main_log.txt", paths.skips, paths.starts),
+        *(paths.logs / "metrics.jsonl", paths.logs / "main_log.txt", paths.skips, paths.starts, paths.excluded_nodes),
         *(paths.control / STOP_FILE, paths.control / SAVE_FILE),
     )
     again = "away and run the same command again"

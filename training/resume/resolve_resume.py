@@ -169,6 +169,7 @@ def _archive(paths: RunPaths, newest: CheckpointManifest, changed: list[str], ke
     for place in (
         *(paths.logs, paths.segments / "history", paths.skips, paths.incidents, paths.rolled_back, paths.starts),
         paths.before_repair,
+        paths.preflight,
         paths.checkpoints,
     ):
         if place.exists():

@@ -1,9 +1,11 @@
 # The plan of the run, which all rules share, and functions that look up a job's wildcards in the plan. The package
 # bloomery/orchestration implements these functions.
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
 from bloomery.orchestration import rule_inputs, slurm_jobs
+from bloomery.orchestration.exclude_option import exclude_option
 from bloomery.orchestration.hide_values import hide_values
 from bloomery.orchestration.job_environment import prepare_environment
 from bloomery.orchestration.job_resources import fixed_resources, job_resources
@@ -129,9 +131,13 @@ def adopt_options(wildcards):
 
 
 def training_extra(wildcards):
-    """Resource function: options of sbatch. They make a segment wait for training jobs of earlier workflows."""
-    dependency = slurm_jobs.training_dependency(RUN) if MAIN_PROCESS else None
-    return PLAN.training_job.resources(dependency)["slurm_extra"]
+    """Resource function: options of sbatch. A segment waits for training jobs of earlier workflows, and runs on no
+    excluded node."""
+    if not MAIN_PROCESS:
+        return PLAN.training_job.resources()["slurm_extra"]
+    dependency = slurm_jobs.training_dependency(RUN)
+    exclude = exclude_option(RUN, datetime.now(UTC), PLAN.training_job)
+    return PLAN.training_job.resources(dependency, exclude)["slurm_extra"]
 
 
 def launch_options(wildcards, resources):

@@ -82,6 +82,7 @@ def test_a_job_may_request_a_dependency_and_exclusive_nodes():
     site = Site.model_validate({"account": "abc", "training": {"exclusive": True, "partition": "gpu_p1", "qos": "t3"}})
     job = training_job(config(2, 1, 1), site)
     assert {"--exclusive", "--dependency=afterany:17"} <= set(flags(job, dependency="afterany:17"))
+    assert "--exclude=node3,node7" in flags(job, exclude="--exclude=node3,node7")
     assert job.place == {"slurm_account": "abc", "slurm_partition": "gpu_p1", "qos": "t3"}
 
 

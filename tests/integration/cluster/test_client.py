@@ -66,3 +66,14 @@ def test_an_unknown_job_is_not_alive_and_an_unreachable_scheduler_raises_an_erro
     monkeypatch.setattr(slurm, "_CALL_SECONDS", 2)
     with pytest.raises(TryAgainError):
         slurm.is_alive("1")
+
+
+def test_the_client_lists_nodes_with_their_partitions_and_states(client: SlurmCluster) -> None:
+    client.run("scontrol", "update", "nodename=node4", "state=drain", "reason=test")
+    try:
+        nodes = {(node.name, node.partition): node for node in slurm.cluster_nodes()}
+        assert set(nodes) == {*((f"node{n}", "main") for n in (1, 2, 3, 4)), ("node1", "long"), ("node2", "long")}
+        assert [node.in_default_partition for node in nodes.values()] == [part == "main" for _, part in nodes]
+        assert {name for (name, _), node in nodes.items() if not node.is_usable} == {"node4"}
+    finally:
+        client.run("scontrol", "update", "nodename=node4", "state=resume")
