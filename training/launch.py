@@ -17,15 +17,24 @@ from bloomery.checks.check_training import refuse_contradictions
 from bloomery.config.stages import TrainStage
 from bloomery.contracts.hold_index import release_index
 from bloomery.contracts.paths import RunPaths
-from bloomery.contracts.segment import STOP_FILE, Segment, SegmentStatus, clear_request, read_segment, write_segment
+from bloomery.contracts.segment import (
+    STOP_FILE,
+    Fault,
+    Segment,
+    SegmentStatus,
+    clear_request,
+    read_segment,
+    write_segment,
+)
 from bloomery.contracts.train_stage import read_configured
 from bloomery.spec.refuse_unsupported import refuse_untrainable
 from training.loop.hold_lease import lease
 from training.resume.check_folders import check_folders
 from training.resume.count_starts import count_start, forget_starts
 from training.resume.resolve_resume import ResumePoint, resolve_resume
-from training.run_processes import BY_SIGNAL, run_processes
+from training.run_processes import BY_SIGNAL, ProcessesEnd, run_processes
 from training.start_command import Allocation, end_of_job, process_environment, start_command
+from training.watch_ranks import RankWatch
 
 
 def launch_segment(config: Path, run: Path, number: int, output: Path, allocation: Allocation | None = None) -> Segment:
@@ -70,8 +79,9 @@ def launch_segment(config: Path, run: Path, number: int, output: Path, allocatio
         result = paths.segments / f".result-{number}.json"
         result.unlink(missing_ok=True)
         command = _segment_command(resume.stage, config, paths, number, result, allocation)
-        code = run_processes(command, process_environment(resume.stage.training), paths)
-        segment, error = _outcome(resume, paths, number, result, code)
+        watch = RankWatch(paths, resume.stage.training, number)
+        ended = run_processes(command, process_environment(resume.stage.training), paths, watch)
+        segment, error = _outcome(resume, paths, number, result, ended)
         write_segment(paths.segments / "history" / f"{number}-{len(before) + 1}.json", segment)
         if error is not None:
             raise error
@@ -163,7 +173,7 @@ def _segment_command(
 
 
 def _outcome(
-    resume: ResumePoint, paths: RunPaths, number: int, result: Path, code: int
+    resume: ResumePoint, paths: RunPaths, number: int, result: Path, ended: ProcessesEnd
 ) -> tuple[Segment, BloomeryError | None]:
     """Return the segment that the processes reported, and the error to raise (None if there is no error to raise).
 
@@ -183,7 +193,12 @@ def _outcome(
         return found.model_copy(update={"new_checkpoint": new_checkpoint, "crashes": crashes}), None
     error = None
     status = SegmentStatus.CRASHED
-    message = f"the segment's processes ended with code {code}"
+    message, fault = f"the segment's processes ended with code {ended.code}", None
+    if ended.hang is not None:
+        message, fault = ended.hang.message, Fault.HANG
+    elif ended.first_failure is not None:
+        failed = ended.first_failure
+        message += f"; rank {failed.rank} on {failed.host} failed first: it {failed.ending}"
     if "error" in answer:
         message = str(answer["error"])
         # A temporary fault, such as an unreachable file server, counts as a crash. `max_crashes` limits the retries.
@@ -203,6 +218,8 @@ def _outcome(
         new_checkpoint=new_checkpoint,
         crashes=crashes + (status is SegmentStatus.CRASHED),
         message=message,
+        fault=fault,
+        first_failure=ended.first_failure,
     )
     return segment, error
 

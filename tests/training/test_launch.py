@@ -23,6 +23,7 @@ from bloomery.orchestration.segment_chain import next_segment
 from training import launch, run_processes
 from training.launch import _outcome
 from training.resume.resolve_resume import resolve_resume
+from training.run_processes import ProcessesEnd
 
 CONFIGURATION = stage()
 
@@ -38,7 +39,7 @@ def test_a_temporary_fault_counts_as_a_crash_and_other_faults_fail(
     save_manifest(paths, CONFIGURATION, 2, 16)
     result = paths.segments / ".result-1.json"
     write_json(result, {"error": "train: Stale file handle", "exit_code": exit_code})
-    segment, error = _outcome(resolve_resume(CONFIGURATION, paths), paths, 1, result, 1)
+    segment, error = _outcome(resolve_resume(CONFIGURATION, paths), paths, 1, result, ProcessesEnd(1))
     assert (segment.status, segment.crashes, segment.message) == (status, crashes, "train: Stale file handle")
     assert segment.checkpoint == "step00000002"
     assert (error is None) == (status is SegmentStatus.CRASHED)
