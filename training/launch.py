@@ -80,8 +80,8 @@ def launch_segment(config: Path, run: Path, number: int, output: Path, allocatio
         result.unlink(missing_ok=True)
         command = _segment_command(resume.stage, config, paths, number, result, allocation)
         watch = RankWatch(paths, resume.stage.training, number)
-        ended = run_processes(command, process_environment(resume.stage.training), paths, watch)
-        segment, error = _outcome(resume, paths, number, result, ended)
+        end = run_processes(command, process_environment(resume.stage.training), paths, watch)
+        segment, error = _outcome(resume, paths, number, result, end)
         write_segment(paths.segments / "history" / f"{number}-{len(before) + 1}.json", segment)
         if error is not None:
             raise error
@@ -173,7 +173,7 @@ def _segment_command(
 
 
 def _outcome(
-    resume: ResumePoint, paths: RunPaths, number: int, result: Path, ended: ProcessesEnd
+    resume: ResumePoint, paths: RunPaths, number: int, result: Path, end: ProcessesEnd
 ) -> tuple[Segment, BloomeryError | None]:
     """Return the segment that the processes reported, and the error to raise (None if there is no error to raise).
 
@@ -193,11 +193,11 @@ def _outcome(
         return found.model_copy(update={"new_checkpoint": new_checkpoint, "crashes": crashes}), None
     error = None
     status = SegmentStatus.CRASHED
-    message, fault = f"the segment's processes ended with code {ended.code}", None
-    if ended.hang is not None:
-        message, fault = ended.hang.message, Fault.HANG
-    elif ended.first_failure is not None:
-        failed = ended.first_failure
+    message, fault = f"the segment's processes ended with code {end.code}", None
+    if end.hang is not None:
+        message, fault = end.hang.message, Fault.HANG
+    elif end.first_failure is not None:
+        failed = end.first_failure
         message += f"; rank {failed.rank} on {failed.host} failed first: it {failed.ending}"
     if "error" in answer:
         message = str(answer["error"])
@@ -219,7 +219,7 @@ def _outcome(
         crashes=crashes + (status is SegmentStatus.CRASHED),
         message=message,
         fault=fault,
-        first_failure=ended.first_failure,
+        first_failure=end.first_failure,
     )
     return segment, error
 

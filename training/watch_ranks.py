@@ -38,6 +38,16 @@ _SIGNAL_SECONDS = 2.0
 _END_SECONDS = 10.0
 """Maximum time for the nodes to end their ranks. After it, the launcher kills the processes of its own node."""
 _NAMED_RANKS = 8
+_DOING = {
+    Place.STARTING: "starting",
+    Place.LOADING: "loading",
+    Place.ITERATION: "training",
+    Place.VALIDATION: "validating",
+    Place.REPLAY: "replaying a micro-batch",
+    Place.SAVING: "saving",
+    Place.ENDING: "ending",
+    Place.ENDED: "ending",
+}
 
 
 @dataclass(frozen=True)
@@ -124,7 +134,7 @@ class RankWatch:
         _wait(lambda: not _without_stacks(folder, answering), self._seconds + _STACKS_SECONDS)
         reasons: dict[int, str] = {}
         for rank in _without_stacks(folder, {*range(self._ranks)}):
-            reasons[rank] = _ask_by_signal(beats.get(rank))
+            reasons[rank] = _ask_by_signal(beats.get(rank), str(self._paths.run))
         if reasons:
             time.sleep(_SIGNAL_SECONDS)
             text = "".join(f"rank {rank}: {reasons[rank]}\n" for rank in sorted(reasons))
@@ -162,9 +172,7 @@ def _report(hang: Hang, beats: Mapping[int, Heartbeat], ranks: int, folder: Path
     if len(hang.ranks) > _NAMED_RANKS:
         shown += f" and {len(hang.ranks) - _NAMED_RANKS} more"
     one = len(hang.ranks) == 1
-    message = f"the training hung: rank{'s' * (not one)} {shown} {ending}"
-    if beat is not None:
-        message += f" ({_doing(beat)})"
+    message = f"the training hung{_place(hang, beats)}: rank{'s' * (not one)} {shown} {ending}"
     if hang.silent:
         message += f"; {'its process is' if one else 'their processes are'} stopped, or the node failed"
     elif len(hang.ranks) < ranks:
@@ -174,20 +182,26 @@ def _report(hang: Hang, beats: Mapping[int, Heartbeat], ranks: int, folder: Path
     return ReportedHang(FirstFailure(rank=first, host=host, ending=ending), message)
 
 
-def _doing(beat: Heartbeat) -> str:
-    """Describe what a rank does."""
+def _place(hang: Hang, beats: Mapping[int, Heartbeat]) -> str:
+    """Describe what the training does. The last record of a silent rank can be too old for this."""
+    known = [rank for rank in beats if (rank in hang.ranks) != hang.silent] or list(beats)
+    if not known:
+        return ""
+    beat = max((beats[rank] for rank in known), key=lambda each: each.iteration)
     if beat.place is Place.ITERATION and beat.iteration:
-        return f"iteration {beat.iteration}"
-    after = f" after iteration {beat.iteration}" if beat.iteration else ""
-    return f"{beat.place.value}{after}"
+        return f" in iteration {beat.iteration}"
+    return f" while {_DOING[beat.place]}" + (f" after iteration {beat.iteration}" if beat.iteration else "")
 
 
 def _without_stacks(folder: Path, ranks: set[int]) -> set[int]:
     return {rank for rank in ranks if not (folder / f"{rank}.txt").exists()}
 
 
-def _ask_by_signal(beat: Heartbeat | None) -> str:
-    """Ask a rank of this host for its stacks by a signal. Return why the rank wrote no file with its stacks."""
+def _ask_by_signal(beat: Heartbeat | None, run: str) -> str:
+    """Ask a rank of this host for its stacks by a signal. Return why the rank wrote no file with its stacks.
+
+    `run` is the folder of the run, which the command line of each rank contains.
+    """
     if beat is None:
         return "it wrote no heartbeat"
     if beat.place is Place.ENDED:
@@ -197,7 +211,7 @@ def _ask_by_signal(beat: Heartbeat | None) -> str:
     with contextlib.suppress(psutil.Error):
         process = psutil.Process(beat.pid)
         # Another process may have the number of a process that has ended.
-        if "training.loop.main" not in " ".join(process.cmdline()):
+        if run not in process.cmdline():
             return "its process has ended"
         if process.status() == psutil.STATUS_STOPPED:
             return f"process {beat.pid} is stopped (by SIGSTOP, or by a debugger)"

@@ -124,8 +124,9 @@ def write_heartbeat(folder: Path, beat: Heartbeat) -> None:
 def read_heartbeat(path: Path) -> Heartbeat | None:
     """Return the record in `path`. Return None if the file is missing, is being written or is damaged."""
     try:
-        checksum, _, text = path.read_bytes().partition(b" ")
-        text = text.strip()
+        # Blocks of an earlier, longer record may follow the first line.
+        checksum, _, text = path.read_bytes().partition(b"\n")[0].partition(b" ")
+        text = text.rstrip()
         if int(checksum, 16) != zlib.crc32(text):
             return None
         return Heartbeat.model_validate(parse_json(text))

@@ -73,7 +73,7 @@ class HangDetector:
         self._watched += passed
         progressed = self._update(beats)
         active = [rank for rank, beat in beats.items() if beat.place is not Place.ENDED]
-        alive = any(self._age(rank) <= self._fresh_seconds for rank in active)
+        alive = [rank for rank in active if self._age(rank) <= self._fresh_seconds]
         self.silent_seconds = 0.0 if alive else self.silent_seconds + passed
         if progressed:
             self._idle = 0.0
@@ -82,12 +82,13 @@ class HangDetector:
         if self._seen and not active and len(beats) == len(self._ranks):
             return None  # Every rank has ended its work.
         missing = [rank for rank in self._ranks if rank not in beats]
-        limit = max([beats[rank].allowed_seconds for rank in active] + [self._first_seconds] * bool(missing))
+        # The last record of a stopped process may be from an earlier place with a larger limit.
+        limits = [beats[rank].allowed_seconds for rank in alive] + [self._first_seconds] * bool(missing)
         if not alive:
             if self.silent_seconds <= self._first_seconds:
                 return None
             return Hang(self.silent_seconds, tuple(sorted({*active, *missing})), True)
-        return self._hang(beats, active) if self._idle > limit else None
+        return self._hang(beats, active) if self._idle > max(limits) else None
 
     def _update(self, beats: Mapping[int, Heartbeat]) -> bool:
         """Store what is new in the records. Return whether any rank made progress."""

@@ -13,6 +13,7 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from bloomery.base.times import utc_now
@@ -115,8 +116,8 @@ def _flight_recorder() -> bytes:
     """Return the last communications of this rank as JSON: torch's flight recorder, for NCCL and for gloo."""
     from torch._C import _distributed_c10d
 
-    dumped: bytes = _distributed_c10d._dump_fr_trace_json(includeCollectives=True, onlyActive=False)
-    return dumped
+    dump: Callable[..., bytes] = _distributed_c10d._dump_fr_trace_json  # type: ignore[attr-defined]
+    return dump(includeCollectives=True, onlyActive=False)
 
 
 def start_heartbeat(

@@ -88,8 +88,8 @@ class CallCounter:
         return ranks
 
     def _group(self, *arguments: Any, group: Any = None, **_named: Any) -> _Key | None:
-        found = [each for each in arguments if isinstance(each, dist.ProcessGroup)]
-        members = self._members(group if group is not None else (found or [None])[0])
+        positional = (each for each in arguments if isinstance(each, dist.ProcessGroup))
+        members = self._members(group or next(positional, None))
         return None if members is None else (Route.GROUP, members)
 
     def _send(self, _tensor: Any = None, dst: int | None = None, *_arguments: Any, **_named: Any) -> _Key | None:
