@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from bloomery.base.atomic import read_json, write_json
 from bloomery.base.errors import BloomeryError
 from bloomery.config.section import Count
-from bloomery.contracts.heartbeat import END_NAME
+from bloomery.contracts.heartbeat import LAUNCH_VARIABLE, end_request
 from bloomery.contracts.segment import FirstFailure
 
 _LOOK_SECONDS = 1.0
@@ -80,8 +80,10 @@ def first_failure(folder: Path) -> FirstFailure | None:
 def end_ranks_on_request(folder: Path) -> None:
     """Start a thread that kills all child processes of this process when the launcher asks for the end of the ranks."""
 
+    request = end_request(folder, os.environ.get(LAUNCH_VARIABLE, ""))
+
     def look() -> None:
-        while not (folder / END_NAME).exists():
+        while not request.exists():
             time.sleep(_LOOK_SECONDS)
         kill_children(os.getpid())
 

@@ -80,7 +80,8 @@ def launch_segment(config: Path, run: Path, number: int, output: Path, allocatio
         result.unlink(missing_ok=True)
         command = _segment_command(resume.stage, config, paths, number, result, allocation)
         watch = RankWatch(paths, resume.stage.training, number)
-        end = run_processes(command, process_environment(resume.stage.training), paths, watch)
+        environment = {**process_environment(resume.stage.training), **watch.environment}
+        end = run_processes(command, environment, paths, watch)
         segment, error = _outcome(resume, paths, number, result, end)
         write_segment(paths.segments / "history" / f"{number}-{len(before) + 1}.json", segment)
         if error is not None:

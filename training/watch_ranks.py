@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import shutil
 import signal
 import subprocess
@@ -24,7 +25,15 @@ from bloomery.base.progress import say
 from bloomery.base.units import format_seconds
 from bloomery.config.training import TrainingConfig
 from bloomery.config.training_loop import HeartbeatConfig
-from bloomery.contracts.heartbeat import END_NAME, STACKS_NAME, Heartbeat, Place, beat_seconds, read_heartbeats
+from bloomery.contracts.heartbeat import (
+    LAUNCH_VARIABLE,
+    Heartbeat,
+    Place,
+    beat_seconds,
+    end_request,
+    read_heartbeats,
+    stacks_request,
+)
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.segment import FirstFailure
 from bloomery.detect.hang import Hang, HangDetector
@@ -73,6 +82,7 @@ class RankWatch:
         """
         self._paths, self._config, self._segment = paths, training.heartbeat, segment
         self._ranks = training.parallel.world_size
+        self._launch = secrets.token_hex(8)
         self._seconds = beat_seconds(self._ranks)
         self._next_look = 0.0
         self._has_said_silent = False
@@ -82,6 +92,11 @@ class RankWatch:
             paths.heartbeats.mkdir(parents=True, exist_ok=True)
         self._detector = _detector(self._config, self._ranks, self._seconds)
 
+    @property
+    def environment(self) -> dict[str, str]:
+        """Environment variables that the processes need in addition to others."""
+        return {LAUNCH_VARIABLE: self._launch}
+
     def look(self, process: subprocess.Popen[str]) -> ReportedHang | None:
         """Read the heartbeats if it is time. On a hang, collect the stacks, end `process` and return the hang.
 
@@ -89,7 +104,8 @@ class RankWatch:
         """
         if self._detector is None or time.monotonic() < self._next_look:
             return None
-        beats = read_heartbeats(self._paths.heartbeats)
+        found = read_heartbeats(self._paths.heartbeats)
+        beats = {rank: beat for rank, beat in found.items() if beat.launch == self._launch}
         now = time.monotonic()
         self._next_look = now + self._seconds
         hang = self._detector.look(now, beats)
@@ -129,7 +145,7 @@ class RankWatch:
     def _collect_stacks(self, folder: Path, hang: Hang, beats: Mapping[int, Heartbeat]) -> None:
         """Ask all ranks for their stacks and wait for them. Ranks that do not answer are listed in no-stacks.txt."""
         with contextlib.suppress(BloomeryError):
-            write_text(self._paths.heartbeats / STACKS_NAME, str(folder.resolve()))
+            write_text(stacks_request(self._paths.heartbeats, self._launch), str(folder.resolve()))
         answering = {rank for rank in beats if not (hang.silent and rank in hang.ranks)}
         _wait(lambda: not _without_stacks(folder, answering), self._seconds + _STACKS_SECONDS)
         reasons: dict[int, str] = {}
@@ -144,7 +160,7 @@ class RankWatch:
     def _end(self, process: subprocess.Popen[str]) -> None:
         """End all processes of the segment on all nodes."""
         with contextlib.suppress(BloomeryError):
-            write_text(self._paths.heartbeats / END_NAME, "hang\n")
+            write_text(end_request(self._paths.heartbeats, self._launch), "hang\n")
         for number in (signal.SIGTERM, signal.SIGKILL):
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(_END_SECONDS)

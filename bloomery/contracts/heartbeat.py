@@ -22,10 +22,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from bloomery.base.json_text import parse_json
 from bloomery.config.section import Count
 
-STACKS_NAME = "write-stacks"
-"""File in the folder of heartbeats that asks each rank for its stacks. It contains the path of the folder for them."""
-END_NAME = "end-ranks"
-"""File in the folder of heartbeats that asks each node to kill its ranks."""
+LAUNCH_VARIABLE = "BLOOMERY_LAUNCH"
+"""Environment variable of the ranks with the id of their launch. Each start of a segment's processes has another id.
+
+So a file of an earlier launch, which the cache of a network file system may still contain, has no effect.
+"""
 _WRITES_PER_SECOND = 64
 _BLOCK_BYTES = 4096
 
@@ -73,6 +74,8 @@ class Heartbeat(BaseModel):
     rank: Count
     host: str
     pid: Count
+    launch: str
+    """Id of the launch (see `LAUNCH_VARIABLE`)."""
     segment: Count
     iteration: Count
     """Iteration that the rank runs, or the last one that it ran. 0 before the first iteration."""
@@ -96,6 +99,19 @@ class Heartbeat(BaseModel):
 def beat_seconds(ranks: int) -> float:
     """Return the number of seconds between two records of a rank in a training of `ranks` ranks."""
     return max(1.0, ranks / _WRITES_PER_SECOND)
+
+
+def stacks_request(folder: Path, launch: str) -> Path:
+    """Return the file in the folder of heartbeats that asks each rank of a launch for its stacks.
+
+    The file contains the path of the folder for the stacks.
+    """
+    return folder / f"write-stacks-{launch}"
+
+
+def end_request(folder: Path, launch: str) -> Path:
+    """Return the file in the folder of heartbeats that asks each node to kill the ranks of a launch."""
+    return folder / f"end-ranks-{launch}"
 
 
 def heartbeat_path(folder: Path, rank: int) -> Path:

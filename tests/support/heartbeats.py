@@ -12,6 +12,7 @@ def heartbeat(rank: int, **values: Any) -> Heartbeat:
     usual: dict[str, Any] = {
         "host": f"node{rank}",
         "pid": 100 + rank,
+        "launch": "a",
         "segment": 1,
         "iteration": 5,
         "place": Place.ITERATION,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 from waiting import wait_for
 
-from bloomery.contracts.heartbeat import END_NAME
+from bloomery.contracts.heartbeat import LAUNCH_VARIABLE, end_request
 from bloomery.contracts.segment import FirstFailure
 from training.end_of_ranks import RankFailure, end_text, first_failure, write_failures
 
@@ -51,10 +52,13 @@ sys.exit(-subprocess.run([sys.executable, "-c", rank]).returncode)
 
 
 def test_a_request_kills_also_a_stopped_process(tmp_path: Path) -> None:
-    node = subprocess.Popen([sys.executable, "-c", _NODE, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    environment = {**os.environ, LAUNCH_VARIABLE: "new"}
+    command = [sys.executable, "-c", _NODE, str(tmp_path)]
+    end_request(tmp_path, "old").touch()
+    node = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
     assert node.stdout is not None
     assert node.stdout.readline() == "begun\n"
-    (tmp_path / END_NAME).touch()
+    end_request(tmp_path, "new").touch()
     wait_for(lambda: node.poll() is not None)
     assert node.returncode == 9
     node.stdout.close()

@@ -18,7 +18,14 @@ from pathlib import Path
 
 from bloomery.base.times import utc_now
 from bloomery.config.training_loop import HeartbeatConfig
-from bloomery.contracts.heartbeat import STACKS_NAME, Heartbeat, Place, beat_seconds, write_heartbeat
+from bloomery.contracts.heartbeat import (
+    LAUNCH_VARIABLE,
+    Heartbeat,
+    Place,
+    beat_seconds,
+    stacks_request,
+    write_heartbeat,
+)
 from training.loop.rank_progress import PROGRESS
 from training.parallel.count_calls import CallCounter
 
@@ -41,6 +48,7 @@ class RankHeartbeat:
         """
         self._folder, self._config, self._rank, self._segment = folder, config, rank, segment
         self._seconds = beat_seconds(ranks)
+        self._launch = os.environ.get(LAUNCH_VARIABLE, "")
         self._beats = 0
         self._last = (-1, time.monotonic())
         self._has_written_stacks = False
@@ -79,6 +87,7 @@ class RankHeartbeat:
             rank=self._rank,
             host=os.uname().nodename,
             pid=os.getpid(),
+            launch=self._launch,
             segment=self._segment,
             iteration=PROGRESS.iteration,
             place=PROGRESS.place,
@@ -93,7 +102,7 @@ class RankHeartbeat:
 
     def _write_stacks(self) -> None:
         """Write the stacks of all threads and torch's flight recorder if the launcher asks for them."""
-        request = self._folder / STACKS_NAME
+        request = stacks_request(self._folder, self._launch)
         if self._has_written_stacks or not request.exists():
             return
         target = Path(request.read_text(encoding="utf-8"))
