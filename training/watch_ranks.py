@@ -105,10 +105,10 @@ class RankWatch:
         if self._detector is None or time.monotonic() < self._next_look:
             return None
         found = read_heartbeats(self._paths.heartbeats)
-        beats = {rank: beat for rank, beat in found.items() if beat.launch == self._launch}
         now = time.monotonic()
         self._next_look = now + self._seconds
-        hang = self._detector.look(now, beats)
+        hang = self._detector.look(now, {rank: beat for rank, beat in found.items() if beat.launch == self._launch})
+        beats = self._detector.beats
         self._say_silent()
         if hang is None:
             return None

@@ -54,6 +54,8 @@ class HangDetector:
         """
         self._ranks = range(ranks)
         self._first_seconds, self._fresh_seconds = first_seconds, _FRESH_BEATS * beat_seconds
+        self.beats: dict[int, Heartbeat] = {}
+        """Newest record of each rank that was read so far. A record cannot be read while it is written."""
         self._seen: dict[int, _Seen] = {}
         self._last_look: float | None = None
         self._watched = 0.0
@@ -61,17 +63,19 @@ class HangDetector:
         self.silent_seconds = 0.0
         """Time since any rank wrote a new record. 0 if a rank is alive."""
 
-    def look(self, now: float, beats: Mapping[int, Heartbeat]) -> Hang | None:
+    def look(self, now: float, found: Mapping[int, Heartbeat]) -> Hang | None:
         """Return the hang if there is one.
 
         Args:
             now: seconds of a monotonic clock of the observer.
-            beats: newest readable record of each rank.
+            found: readable records of the ranks.
         """
+        beats = self.beats
+        beats.update(found)
         passed = 0.0 if self._last_look is None else min(now - self._last_look, _MOST_SECONDS)
         self._last_look = now
         self._watched += passed
-        progressed = self._update(beats)
+        progressed = self._update()
         active = [rank for rank, beat in beats.items() if beat.place is not Place.ENDED]
         alive = [rank for rank in active if self._age(rank) <= self._fresh_seconds]
         self.silent_seconds = 0.0 if alive else self.silent_seconds + passed
@@ -88,12 +92,12 @@ class HangDetector:
             if self.silent_seconds <= self._first_seconds:
                 return None
             return Hang(self.silent_seconds, tuple(sorted({*active, *missing})), True)
-        return self._hang(beats, active) if self._idle > max(limits) else None
+        return self._hang(active, missing) if self._idle > max(limits) else None
 
-    def _update(self, beats: Mapping[int, Heartbeat]) -> bool:
+    def _update(self) -> bool:
         """Store what is new in the records. Return whether any rank made progress."""
         progressed = False
-        for rank, beat in beats.items():
+        for rank, beat in self.beats.items():
             progress, seen = (beat.pid, beat.progress, beat.place), self._seen.get(rank)
             if seen is None or seen.progress != progress:
                 progressed = True
@@ -106,9 +110,11 @@ class HangDetector:
         """Return the watched time since the rank's newest record."""
         return self._watched - self._seen[rank].beat_at
 
-    def _hang(self, beats: Mapping[int, Heartbeat], active: list[int]) -> Hang:
+    def _hang(self, active: list[int], missing: list[int]) -> Hang:
+        if missing:
+            return Hang(self._idle, tuple(missing), False)
         # A stopped process wrote its last record when the progress ended. Ranks that wait for it still write records.
         silent = tuple(rank for rank in active if self._age(rank) > 0.5 * self._idle)
         if silent:
             return Hang(self._idle, silent, True)
-        return Hang(self._idle, awaited_ranks(beats, self._ranks), False)
+        return Hang(self._idle, awaited_ranks(self.beats, self._ranks), False)

@@ -92,9 +92,18 @@ def test_all_ranks_silent_for_the_limit_of_the_start_is_a_hang() -> None:
 def test_a_rank_that_never_wrote_a_record_has_the_limit_of_the_start_and_is_named() -> None:
     watched = Watched(3)
     del watched.beats[2]
+    watched.detector = HangDetector(3, first_seconds=1800.0, beat_seconds=1.0)
+    watched.look()
     second, hang = watched.until_hang(2000)
     assert second == 1801
     assert hang.ranks == (2,)
+
+
+def test_a_record_that_cannot_be_read_at_the_moment_is_not_missing() -> None:
+    watched = Watched()
+    assert all(watched.look() is None for _ in range(64))
+    watched.detector.look(watched.now + 0.5, {0: watched.beats[0]})
+    assert watched.until_hang(100)[1] == Hang(66.0, (1,), False)
 
 
 def test_ranks_that_have_ended_do_not_hang() -> None:
