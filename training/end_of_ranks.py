@@ -23,7 +23,10 @@ from bloomery.config.section import Count
 from bloomery.contracts.heartbeat import LAUNCH_VARIABLE, end_request
 from bloomery.contracts.segment import FirstFailure
 
-_LOOK_SECONDS = 1.0
+_LOOK_SECONDS = 0.1
+_REQUEST_EVERY_LOOKS = 10
+_SAME_SECONDS = 1.0
+"""Ranks that fail within this time after the first one may have lost their connection to another failed rank."""
 _PREFIX = "failed-"
 
 
@@ -34,11 +37,10 @@ class RankFailure(BaseModel):
 
     rank: Count
     host: str
-    ending: str
-    by_signal: bool
-    """Whether a signal ended the rank. Ranks that lose their connection to it end with an exit code."""
+    exit_code: int
+    """Exit code, or the negative number of the signal that ended the rank."""
     at: Annotated[float, Field(ge=0)]
-    """Time at which the node noticed the failure, in seconds of the Unix epoch."""
+    """Time at which the rank ended, in seconds of the Unix epoch of its host."""
 
 
 _RECORD = TypeAdapter(list[RankFailure])
@@ -64,8 +66,8 @@ def write_failures(folder: Path, failures: list[RankFailure]) -> None:
 def first_failure(folder: Path) -> FirstFailure | None:
     """Return the rank that failed first according to the records of all nodes. Return None if no rank failed.
 
-    Among failures of the same second, a rank that a signal ended comes first. The other ranks of that second usually
-    failed because they lost their connection to it.
+    A rank that SIGTERM ended was ended by torchrun because of another rank. Among failures within a second, a rank that
+    another signal ended comes first. The others usually failed because they lost their connection to it.
     """
     found: list[RankFailure] = []
     for path in sorted(folder.glob(f"{_PREFIX}*.json")):
@@ -73,21 +75,63 @@ def first_failure(folder: Path) -> FirstFailure | None:
             found += _RECORD.validate_python(read_json(path))
     if not found:
         return None
-    first = min(found, key=lambda each: (int(each.at), not each.by_signal, each.at, each.rank))
-    return FirstFailure(rank=first.rank, host=first.host, ending=first.ending)
+    found = [each for each in found if each.exit_code != -signal.SIGTERM] or found
+    earliest = min(each.at for each in found)
+    together = [each for each in found if each.at <= earliest + _SAME_SECONDS]
+    first = min(together, key=lambda each: (each.exit_code >= 0, each.at, each.rank))
+    return FirstFailure(rank=first.rank, host=first.host, ending=end_text(first.exit_code))
 
 
-def end_ranks_on_request(folder: Path) -> None:
-    """Start a thread that kills all child processes of this process when the launcher asks for the end of the ranks."""
+class NodeRanks:
+    """The child processes of this process, which are the ranks of a node.
 
-    request = end_request(folder, os.environ.get(LAUNCH_VARIABLE, ""))
+    A thread notes when they end, because torchrun reports failed ranks only after it has ended the others. The thread
+    also kills all of them when the launcher asks for this.
+    """
 
-    def look() -> None:
-        while not request.exists():
+    def __init__(self, folder: Path) -> None:
+        """Start the thread. `folder` is the folder of heartbeats."""
+        self._request = end_request(folder, os.environ.get(LAUNCH_VARIABLE, ""))
+        self._alive: set[int] = set()
+        self._ended: dict[int, float] = {}
+        threading.Thread(target=self._run, name="node", daemon=True).start()
+
+    def ended_at(self, process: int) -> float:
+        """Return the time at which a child process ended, in seconds of the Unix epoch. If unknown, return now."""
+        return self._ended.get(process, time.time())
+
+    def _run(self) -> None:
+        looks = 0
+        while True:
+            self._note_ends()
+            if looks % _REQUEST_EVERY_LOOKS == 0 and self._request.exists():
+                kill_children(os.getpid())
+                return
+            looks += 1
             time.sleep(_LOOK_SECONDS)
-        kill_children(os.getpid())
 
-    threading.Thread(target=look, name="end", daemon=True).start()
+    def _note_ends(self) -> None:
+        now, running = time.time(), _running_children()
+        for process in self._alive - running:
+            self._ended[process] = now
+        self._alive = running
+
+
+def _running_children() -> set[int]:
+    """Return the numbers of this process's children that have not ended yet. An ended child may wait for its parent."""
+    found = set()
+    for path in Path("/proc/self/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            found |= {int(number) for number in path.read_text().split()}
+    return {process for process in found if not _has_ended(process)}
+
+
+def _has_ended(process: int) -> bool:
+    """Whether a process has ended. The third field of its state, after the name in parentheses, tells so."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+    except (OSError, IndexError):
+        return True
 
 
 def kill_children(process: int) -> None:

@@ -16,7 +16,7 @@ from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.run import parse_args, run
 
 from bloomery.contracts.paths import RunPaths
-from training.end_of_ranks import RankFailure, end_ranks_on_request, end_text, write_failures
+from training.end_of_ranks import NodeRanks, RankFailure, end_text, write_failures
 
 _SHOWN = 8
 
@@ -25,8 +25,7 @@ def main() -> None:
     """Run torchrun with the options of `torch.distributed.run`. Exit with code 1 if a process failed."""
     options = parse_args(None)  # type: ignore[no-untyped-call]
     folder = _heartbeats(options.training_script_args)
-    if folder is not None:
-        end_ranks_on_request(folder)
+    ranks = None if folder is None else NodeRanks(folder)
     try:
         run(options)  # type: ignore[no-untyped-call]
     except ChildFailedError as error:
@@ -35,7 +34,7 @@ def main() -> None:
             print(f"rank {rank} (process {failure.pid}): {end_text(failure.exitcode)}", file=sys.stderr)
         if len(failures) > _SHOWN:
             print(f"{len(failures) - _SHOWN} more ranks failed (see train/logs/ranks)", file=sys.stderr)
-        if folder is not None:
+        if folder is not None and ranks is not None:
             host = os.uname().nodename
             write_failures(
                 folder,
@@ -43,9 +42,8 @@ def main() -> None:
                     RankFailure(
                         rank=rank,
                         host=host,
-                        ending=end_text(failure.exitcode),
-                        by_signal=failure.exitcode < 0,
-                        at=failure.timestamp,
+                        exit_code=failure.exitcode,
+                        at=ranks.ended_at(failure.pid),
                     )
                     for rank, failure in failures
                 ],

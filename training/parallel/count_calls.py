@@ -8,7 +8,6 @@ the same operations in the same order. See `bloomery.detect.waiting_ranks`.
 from __future__ import annotations
 
 import functools
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -35,7 +34,6 @@ class CallCounter:
         self._note = note
         self._calls: dict[_Key, int] = {}
         self._current: _Key | None = None
-        self._inside = threading.local()
         self._ranks: dict[Any, tuple[int, ...]] = {}
 
     def channels(self) -> tuple[Channel, ...]:
@@ -65,15 +63,16 @@ class CallCounter:
     def _counted(self, original: Callable[..., Any], key_of: Callable[..., _Key | None]) -> Callable[..., Any]:
         @functools.wraps(original)
         def run(*arguments: Any, **named: Any) -> Any:
-            if getattr(self._inside, "call", False) or (key := key_of(*arguments, **named)) is None:
+            # Only one thread of a rank communicates at a time: the main thread, or autograd's while the main one waits.
+            if self._current is not None or (key := key_of(*arguments, **named)) is None:
                 return original(*arguments, **named)
             self._calls[key] = self._calls.get(key, 0) + 1
-            self._current, self._inside.call = key, True
+            self._current = key
             self._note()
             try:
                 return original(*arguments, **named)
             finally:
-                self._current, self._inside.call = None, False
+                self._current = None
                 self._note()
 
         return run
