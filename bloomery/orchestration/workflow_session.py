@@ -14,6 +14,7 @@ from bloomery.orchestration.prepare_run import other_shards
 from bloomery.orchestration.run_plan import RunPlan
 from bloomery.orchestration.sync_process import SyncProcess
 from bloomery.orchestration.workflow_command import record_command
+from bloomery.orchestration.workflow_end import RecordedWorkflow
 from bloomery.spec.refuse_unsupported import refuse_unexportable, refuse_untrainable
 
 
@@ -38,6 +39,7 @@ class WorkflowSession:
         self._plan = plan
         self._logger = logger
         self._sync: SyncProcess | None = None
+        self._recorded: RecordedWorkflow | None = None
 
     def start(self, snakemake_logs: Sequence[str], *, is_main_process: bool, on_cluster: bool) -> None:
         """Prepare the first job: refuse an unsupported run, remove stale files, start the sync, and set up SLURM jobs.
@@ -57,17 +59,20 @@ class WorkflowSession:
             # The cancelled jobs removed files, so Snakemake must build the graph again.
             slurm_jobs.start_again()
         if is_main_process:
+            self._recorded = RecordedWorkflow.begin(self._plan.paths, self._plan.config)
             # The sync process inherits the token, so it must start before `hide_token` removes the token.
             self._sync = SyncProcess.start(self._plan.paths.run, hub=self._plan.config.publish.hub)
         if on_cluster:
             slurm_jobs.remember_workflow(self._plan.paths, map(Path, snakemake_logs))
             slurm_jobs.hide_token()
 
-    def stop(self) -> None:
-        """Push the logs once more at the end of the workflow.
+    def stop(self, *, failed: bool = False) -> None:
+        """Record the end of the workflow, and push the logs once more.
 
         A killed workflow does not call this method. Its sync process detects that the workflow ended, and stops.
         """
+        if self._recorded is not None:
+            self._recorded.end(failed=failed)
         if self._sync is not None:
             self._sync.stop()
 

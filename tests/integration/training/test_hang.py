@@ -32,6 +32,8 @@ def test_a_rank_that_hangs_is_named_and_the_next_segment_finishes(
     with planted(PlantedHang(rank=rank, iteration=4, once=str(tmp_path / "hung"), stops=stops)):
         first = launch_segment(config, tmp_path, 1, paths.segments / "1.json")
         second = launch_segment(config, tmp_path, 2, paths.segments / "2.json")
+    assert first is not None
+    assert second is not None
     assert (first.status, first.fault, first.iteration) == (SegmentStatus.CRASHED, Fault.HANG, 2), first.message
     assert first.first_failure is not None
     assert (first.first_failure.rank, first.first_failure.host) == (rank, os.uname().nodename)
