@@ -36,6 +36,7 @@ from training.segment_outcome import outcome
 from training.segment_record import judge_crash, last_attempt, read_history, record
 from training.settle_segment import settle
 from training.start_command import Allocation, end_of_job, process_environment, start_command
+from training.watch_ranks import RankWatch
 
 
 def launch_segment(
@@ -193,8 +194,9 @@ def _run_processes(launch: _Launch, start: SegmentStart, resume: ResumePoint) ->
     result = paths.segments / f".result-{start.number}.json"
     result.unlink(missing_ok=True)
     command = _segment_command(resume.stage, launch.config, paths, start.number, result, launch.allocation)
-    code = run_processes(command, process_environment(resume.stage.training), paths)
-    return outcome(resume, paths, start, result, code)
+    watch = RankWatch(paths, resume.stage.training, start.number)
+    environment = {**process_environment(resume.stage.training), **watch.environment}
+    return outcome(resume, paths, start, result, run_processes(command, environment, paths, watch))
 
 
 def _end_of_chain(paths: RunPaths, segment: Segment, max_crashes: int) -> BloomeryError | None:

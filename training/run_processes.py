@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from types import FrameType
 from typing import IO
 
@@ -14,10 +15,12 @@ from bloomery.base.atomic import write_text
 from bloomery.base.log_file import lines_shown_by
 from bloomery.base.progress import say
 from bloomery.contracts.paths import RunPaths
-from bloomery.contracts.segment import STOP_FILE
+from bloomery.contracts.segment import STOP_FILE, FirstFailure
+from training.end_of_ranks import first_failure
 from training.guards.incident_texts import IncidentTexts
 from training.loop.die_with_parent import die_with_parent
 from training.show_progress import TrainingProgressBar
+from training.watch_ranks import RankWatch, ReportedHang
 
 BY_SIGNAL = "signal\n"
 """Content of the stop file if the launcher wrote the file because of a signal. A person's stop file differs."""
@@ -28,8 +31,24 @@ _LAST_LINES_SECONDS = 10.0
 """Maximum time to read the last lines after the processes have ended. A child process may keep the pipe open."""
 
 
-def run_processes(command: Sequence[str], environment: Mapping[str, str], paths: RunPaths) -> int:
-    """Run `command` to its end and return its exit code. On SIGTERM or SIGINT, write the stop file.
+@dataclass(frozen=True)
+class ProcessesEnd:
+    """How the processes of a segment ended."""
+
+    code: int
+    """Exit code of the command."""
+    hang: ReportedHang | None = None
+    """The hang because of which the launcher ended the processes. None if they ended otherwise."""
+    first_failure: FirstFailure | None = None
+    """The rank that failed first. None if no rank failed, or if it is not known."""
+
+
+def run_processes(
+    command: Sequence[str], environment: Mapping[str, str], paths: RunPaths, watch: RankWatch | None = None
+) -> ProcessesEnd:
+    """Run `command` to its end and return how it ended. On SIGTERM or SIGINT, write the stop file.
+
+    `watch` ends the processes if they hang.
 
     The output of the processes appears on stderr. A progress bar shows the newest iteration in the run's metrics.
     """
@@ -65,7 +84,7 @@ def run_processes(command: Sequence[str], environment: Mapping[str, str], paths:
             assert process.stdout is not None
             lines = threading.Thread(target=_pass_on, args=(process.stdout,), daemon=True)
             lines.start()
-            texts = IncidentTexts(paths)
+            texts, hang = IncidentTexts(paths), None
             while True:
                 try:
                     code = process.wait(_LOOK_EVERY_SECONDS)
@@ -73,10 +92,13 @@ def run_processes(command: Sequence[str], environment: Mapping[str, str], paths:
                 except subprocess.TimeoutExpired:
                     bar.update()
                     texts.look()
+                    if watch is not None and hang is None:
+                        hang = watch.look(process)
             lines.join(_LAST_LINES_SECONDS)
             # After a stop request somebody waits for the launcher to end, so fetch no further texts.
             texts.finish(0.0 if asked else _TEXTS_SECONDS)
-            return code
+            failed = first_failure(paths.heartbeats) if hang is None else hang.first_failure
+            return ProcessesEnd(code, hang, failed)
     finally:
         for caught, handler in previous.items():
             signal.signal(caught, handler)

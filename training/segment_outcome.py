@@ -12,12 +12,12 @@ from bloomery.contracts.segment import STOP_FILE, Fault, FirstFailure, Segment, 
 from bloomery.contracts.segment_start import SegmentStart
 from training.job_end import end_by_signal
 from training.resume.resolve_resume import ResumePoint
-from training.run_processes import BY_SIGNAL
+from training.run_processes import BY_SIGNAL, ProcessesEnd
 from training.segment_record import crashes_before, ending, place_and_time, saved_more
 
 
 def outcome(
-    resume: ResumePoint, paths: RunPaths, start: SegmentStart, result: Path, code: int
+    resume: ResumePoint, paths: RunPaths, start: SegmentStart, result: Path, end: ProcessesEnd
 ) -> tuple[Segment, BloomeryError | None]:
     """Return the segment that the processes reported, and the error to raise (None if there is no error to raise).
 
@@ -28,31 +28,38 @@ def outcome(
         paths: paths of the run.
         start: start of the segment's launcher.
         result: file in which rank 0 reported the segment, or a rank its error. The file is removed.
-        code: exit code of the processes.
+        end: how the processes ended.
     """
     answer: dict[str, Any] = read_json(result) if result.exists() else {}
     result.unlink(missing_ok=True)
     # torchrun exits with 1 when it is stopped, even if every rank saved and ended. So the ranks' result file decides.
     if "segment" in answer:
         return _reported(resume, paths, start, Segment.model_validate(answer["segment"])), None
-    message = f"the segment's processes ended with code {code}"
-    fault, first = Fault.PROCESS, None
+    fault = Fault.PROCESS
+    message, failed = f"the segment's processes ended with code {end.code}", end.first_failure
+    if failed is not None:
+        message += f"; rank {failed.rank} on {failed.host} failed first: it {failed.ending}"
     if "error" in answer:
         message = str(answer["error"])
         fault = Fault(answer.get("fault") or Fault.PROCESS)
         if answer.get("first_failure") is not None:
-            first = FirstFailure.model_validate(answer["first_failure"])
+            failed = FirstFailure.model_validate(answer["first_failure"])
         # A temporary fault, such as an unreachable file server, counts as a crash. `max_crashes` limits the retries.
         if answer["exit_code"] != TryAgainError.exit_code:
             error = BloomeryError(message)
             error.exit_code = answer["exit_code"]
-            return ending(resume, paths, start, SegmentStatus.FAILED, message, first_failure=first), error
+            return ending(resume, paths, start, SegmentStatus.FAILED, message, first_failure=failed), error
+    elif end.hang is not None:
+        # The launcher has ended the processes itself, also if a signal asked them to stop while they hung.
+        hung = end.hang.message
+        return ending(resume, paths, start, SegmentStatus.CRASHED, hung, fault=Fault.HANG, first_failure=failed), None
     elif _signalled(paths):
         # The processes were ended before they could save.
         why = end_by_signal(start.job, start.restarts)
         status = SegmentStatus.STOPPED if why.fault is None else SegmentStatus.CRASHED
         return ending(resume, paths, start, status, f"{why.message}; {message}", fault=why.fault), None
-    return ending(resume, paths, start, SegmentStatus.CRASHED, message, fault=fault, first_failure=first), None
+    crashed = SegmentStatus.CRASHED
+    return ending(resume, paths, start, crashed, message, fault=fault, first_failure=failed), None
 
 
 def _reported(resume: ResumePoint, paths: RunPaths, start: SegmentStart, found: Segment) -> Segment:

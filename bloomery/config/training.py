@@ -1,5 +1,5 @@
 """Section `training`: layout, batch, schedule and precision. The file training_loop.py defines the sections inside it
-for checkpoints, validation, segments, preflight, guards, kernels and energy."""
+for checkpoints, validation, segments, preflight, hangs, guards, kernels and energy."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from bloomery.config.training_loop import (
     CheckpointConfig,
     EnergyConfig,
     GuardsConfig,
+    HeartbeatConfig,
     KernelsConfig,
     LossScaleConfig,
     PreflightConfig,
@@ -200,6 +201,10 @@ class TrainingConfig(Section):
         PreflightConfig()
     )
     """Preflight, which checks all nodes at the start of each segment. null: only missing GPUs are noticed."""
+    heartbeat: Annotated[HeartbeatConfig | None, Field(examples=[{"iterations": 5.0, "seconds": 120.0}])] = (
+        HeartbeatConfig()
+    )
+    """Detection of hangs. null: the training only ends when a collective has waited for 30 minutes."""
     guards: GuardsConfig = GuardsConfig()
     """Guards, which check the running training."""
     skip: Annotated[list[SkipRange], Field(examples=[[{"from_sample": 51200, "to_sample": 56320}]])] = []

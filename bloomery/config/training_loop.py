@@ -1,5 +1,5 @@
-"""Sections of the training loop: checkpoints, validation, segments, preflight, guards, kernels, loss scaling, skipped
-samples and energy."""
+"""Sections of the training loop: checkpoints, validation, segments, preflight, hangs, guards, kernels, loss scaling,
+skipped samples and energy."""
 
 from __future__ import annotations
 
@@ -114,6 +114,23 @@ class PreflightConfig(Section):
     max_excluded_nodes: Count | None = None
     """Maximum number of nodes that preflights may exclude at one time. Further nodes are only reported. Nodes that a
     person excluded do not count. Default (null): 5 % of the nodes of the training, at least 1."""
+
+
+class HeartbeatConfig(Section):
+    """Detection of hangs. Each rank records its progress, which is much finer than an iteration, in train/heartbeat. If
+    no rank makes progress for too long, the launcher writes the stacks of all ranks to train/logs/hangs and ends the
+    segment as crashed."""
+
+    iterations: Annotated[float, Field(gt=0), NotBool] = 5.0
+    """The training hangs if no rank makes progress for this many times the usual iteration (the median of the segment),
+    plus `seconds`. For saves, the longest save of the segment is used instead of the usual iteration."""
+    seconds: Annotated[float, Field(gt=0), NotBool] = 60.0
+    """Number of seconds to add to this limit."""
+    save_seconds: Annotated[float, Field(gt=0), NotBool] = 600.0
+    """Number of seconds to add to the limit for saves, because a busy file system can delay them by minutes."""
+    first_minutes: Annotated[float, Field(gt=0), NotBool] = 30.0
+    """Limit in minutes for everything that has not been measured in this segment yet: start, load, the first iteration
+    (kernels are compiled), the first validation, the first replay and the first save."""
 
 
 class SpikeConfig(Section):

@@ -79,6 +79,16 @@ class RunPaths:
         return self.train / "control"
 
     @property
+    def heartbeats(self) -> Path:
+        """Folder in which each rank of a running training records its progress (`bloomery.contracts.heartbeat`)."""
+        return self.train / "heartbeat"
+
+    @property
+    def hangs(self) -> Path:
+        """Folder of the stacks that the ranks wrote when the training hung, with one folder for each hang."""
+        return self.logs / "hangs"
+
+    @property
     def skips(self) -> Path:
         """File of sample ranges that are not trained on, in addition to those of the configuration."""
         return self.train / "skips.json"

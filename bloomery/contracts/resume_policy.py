@@ -128,7 +128,17 @@ RULES = (
         "only speed and memory change; the last digits of results may differ",
     ),
     Rule(
-        _of("training", "checkpoint", "validation", "segment", "preflight", "energy", "on_change", "peak_tflops"),
+        _of(
+            "training",
+            "checkpoint",
+            "validation",
+            "segment",
+            "preflight",
+            "heartbeat",
+            "energy",
+            "on_change",
+            "peak_tflops",
+        ),
         Policy.FREE,
         "these values do not affect what the model learns",
     ),

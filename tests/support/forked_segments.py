@@ -6,7 +6,7 @@ also change what a rank computes, as a broken device would.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from ranks import RankError, run_ranks
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.segment import Segment, SegmentStatus
 from training import launch
+from training.run_processes import ProcessesEnd
 
 
 class ForkedSegments:
@@ -37,13 +38,13 @@ class ForkedSegments:
         patch.setattr(launch, "start_command", lambda training, _, arguments: [training, *arguments])
         patch.setattr(launch, "run_processes", self._run)
 
-    def _run(self, command: Sequence[Any], _environment: Mapping[str, str], _paths: RunPaths) -> int:
+    def _run(self, command: Sequence[Any], *_others: object) -> ProcessesEnd:
         try:
             run_ranks(self._program, command[0].parallel.world_size, command[1:], self.plan)
         except RankError as error:
             print(error)
-            return 1
-        return 0
+            return ProcessesEnd(1)
+        return ProcessesEnd(0)
 
     def segment(self, number: int) -> Segment:
         """Run a segment as a rule of the workflow does."""

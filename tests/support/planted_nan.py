@@ -105,17 +105,18 @@ def run_chain(
         AssertionError: the training has not finished after `most` segments.
     """
     from training import launch
+    from training.run_processes import ProcessesEnd
 
     config, paths, found = make_run(run, configuration), RunPaths(run), []
     value = None if plant is None else asdict(plant)
 
-    def fork(command: Sequence[str], _environment: Mapping[str, str], _paths: RunPaths) -> int:
+    def fork(command: Sequence[str], *_others: object) -> ProcessesEnd:
         arguments = list(command)[list(command).index("training.loop.main") + 1 :]
         try:
             run_ranks(run_planted, configuration.training.parallel.world_size, arguments, value)
         except RankError:
-            return 1
-        return 0
+            return ProcessesEnd(1)
+        return ProcessesEnd(0)
 
     def torchrun(*given: Any) -> list[str]:
         return ["planted_nan" if each == "training.loop.main" else each for each in start_command(*given)]

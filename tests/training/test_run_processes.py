@@ -35,7 +35,7 @@ def test_texts_of_incidents_are_fetched_during_and_after_a_segment(
     monkeypatch.setattr(module, "IncidentTexts", Texts)
     monkeypatch.setattr(module, "_LOOK_EVERY_SECONDS", 0.05)
     command = [sys.executable, "-c", "import time; time.sleep(0.4)"]
-    assert run_processes(command, os.environ, RunPaths(tmp_path)) == 0
+    assert run_processes(command, os.environ, RunPaths(tmp_path)).code == 0
     assert seen[0] == "look"
     assert seen[-1] == "finish in 60 s"
 
@@ -44,7 +44,7 @@ def test_what_the_processes_print_is_on_stderr_and_their_exit_code_is_returned(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     command = [sys.executable, "-c", "import sys; print('one'); print('two', file=sys.stderr); sys.exit(3)"]
-    assert run_processes(command, os.environ, RunPaths(tmp_path)) == 3
+    assert run_processes(command, os.environ, RunPaths(tmp_path)).code == 3
     shown = capfd.readouterr()
     assert shown.out == ""
     assert sorted(shown.err.splitlines()) == ["one", "two"]
@@ -56,7 +56,7 @@ from pathlib import Path
 from bloomery.contracts.paths import RunPaths
 from training.run_processes import run_processes
 program = "import os, time; print('begun', flush=True)\\nwhile not os.path.exists('stop'): time.sleep(0.05)"
-sys.exit(run_processes([sys.executable, "-c", program], os.environ, RunPaths(Path("."))))
+sys.exit(run_processes([sys.executable, "-c", program], os.environ, RunPaths(Path("."))).code)
 """
 
 

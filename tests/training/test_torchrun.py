@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from bloomery.contracts.paths import RunPaths
+from bloomery.contracts.segment import FirstFailure
+from training.end_of_ranks import first_failure
 
 PROGRAM = """
 import os, signal, sys, time
@@ -23,10 +28,11 @@ time.sleep(600)
     [("os.kill(os.getpid(), signal.SIGKILL)", "was ended by signal SIGKILL"), ("sys.exit(3)", "ended with code 3")],
     ids=["killed", "exited"],
 )
-def test_a_failed_rank_is_reported_in_one_line(tmp_path: Path, end: str, said: str) -> None:
+def test_a_failed_rank_is_reported_in_one_line_and_recorded(tmp_path: Path, end: str, said: str) -> None:
     program = tmp_path / "rank.py"
     program.write_text(PROGRAM.format(end=end))
     command = [sys.executable, "-m", "training.torchrun", "--standalone", "--nproc-per-node", "2", str(program)]
+    command += ["--folder", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 1
     failed = [line for line in done.stderr.splitlines() if line.startswith("rank ")]
@@ -34,3 +40,5 @@ def test_a_failed_rank_is_reported_in_one_line(tmp_path: Path, end: str, said: s
     assert failed[0].endswith(said)
     assert "Traceback" not in done.stderr
     assert "more ranks" not in done.stderr
+    recorded = first_failure(RunPaths(tmp_path).heartbeats)
+    assert recorded == FirstFailure(rank=1, host=os.uname().nodename, ending=said)

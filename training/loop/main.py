@@ -42,10 +42,18 @@ def main() -> None:
 
         quiet_logging()
         from bloomery.contracts.train_stage import read_effective
+        from training.loop.heartbeat import start_heartbeat
         from training.loop.run_segment import run_segment
         from training.preflight.run_preflight import build_checked_mesh
 
         stage = read_effective(arguments.config, paths)
+        heartbeat = start_heartbeat(
+            paths.heartbeats,
+            stage.training.heartbeat,
+            rank=int(os.environ.get("RANK", "0")),
+            ranks=stage.training.parallel.world_size,
+            segment=arguments.number,
+        )
         import torch
 
         torch.set_num_threads(stage.training.threads_per_rank)
@@ -56,6 +64,8 @@ def main() -> None:
         if mesh.rank == 0:
             write_json(arguments.result, {"segment": segment.model_dump(mode="json")})
         torch.distributed.barrier()
+        if heartbeat is not None:
+            heartbeat.end()
         torch.distributed.destroy_process_group()
     except (BloomeryError, OSError) as error:
         known = known_error(error)

@@ -7,6 +7,7 @@ import time
 from bloomery.checkpoint.drift import DriftError
 from bloomery.config.stages import TrainStage
 from bloomery.contracts.checkpoint import newest_manifest, step_name
+from bloomery.contracts.heartbeat import Place
 from bloomery.contracts.metrics_record import ValidationRecord
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.segment import Segment, SegmentStatus
@@ -24,6 +25,7 @@ from training.loop.finish_step import (
     record_energy,
     report_damaged_state,
 )
+from training.loop.rank_progress import PROGRESS, count_instructions
 from training.loop.train_step import train_step
 from training.loop.training_state import TrainingState, open_training
 from training.loop.validate import validate
@@ -50,10 +52,15 @@ def run_segment(stage: TrainStage, mesh: Mesh, paths: RunPaths, number: int, end
         ConfigError: the training cannot load the checkpoint or run on this machine as configured.
         InputError: the index is missing or damaged.
     """
-    run = open_training(stage, mesh, paths, number, end)
+    with PROGRESS.during(Place.LOADING):
+        run = open_training(stage, mesh, paths, number, end)
+    count_instructions(run.trainer.engine, PROGRESS)
+    PROGRESS.iteration = run.position.iteration
     try:
+        PROGRESS.enter(Place.ITERATION)
         return train(run)
     finally:
+        PROGRESS.enter(Place.ENDING)
         run.close()
 
 
@@ -130,7 +137,8 @@ def _iterate(run: TrainingState) -> Order:
         if every is not None and iteration % every == 0:
             run.check_replicas()
         if replay_every is not None and iteration % replay_every == 0:
-            guard_replay(run, planned)
+            with PROGRESS.during(Place.REPLAY):
+                guard_replay(run, planned)
         if _validation_is_due(run) and not order.ends:
             # max() keeps a save request that arrived before the validation.
             order = max(order, _validate(run))
@@ -161,7 +169,8 @@ def _validate(run: TrainingState) -> Order:
         return order is Order.STOP or (order is Order.TIME_LIMIT and run.progressed)
 
     started = time.perf_counter()
-    losses = validate(run.trainer, run.reader, interrupted)
+    with PROGRESS.during(Place.VALIDATION):
+        losses = validate(run.trainer, run.reader, interrupted)
     if losses is None:
         run.note(f"validation after iteration {run.position.iteration} was interrupted; the next segment repeats it")
         return order

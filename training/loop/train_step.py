@@ -16,6 +16,7 @@ from bloomery.spec.position import Position
 from training.data.batches import micro_batches
 from training.guards.anomaly_guard import Outcome
 from training.loop.control import Poll
+from training.loop.rank_progress import PROGRESS
 from training.loop.training_state import TrainingState
 
 
@@ -56,7 +57,8 @@ def train_step(run: TrainingState, planned: PlannedStep) -> TrainedStep:
     scale = gate.loss_scale
     run.compute_timer.take()
     started = time.perf_counter()
-    loss = float(engine.train_batch(batches))
+    with PROGRESS.step(before.iteration + 1, shape):
+        loss = float(engine.train_batch(batches))
     seconds = time.perf_counter() - started
     run.deadline.note_iteration(seconds)
     # DeepSpeed collects batch times (two CUDA events each on a GPU) until it prints them, which it never does here.

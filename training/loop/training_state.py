@@ -12,6 +12,7 @@ from bloomery.base.units import format_seconds
 from bloomery.checkpoint.embedding_rows import embedding_rows
 from bloomery.config.stages import TrainStage
 from bloomery.contracts.checkpoint import newest_manifest, step_name
+from bloomery.contracts.heartbeat import Place
 from bloomery.contracts.hold_index import hold_index
 from bloomery.contracts.index import array_entries, verify_array
 from bloomery.contracts.index_manifest import IndexManifest, read_index_manifest
@@ -35,6 +36,7 @@ from training.loop.control import NO_ENERGY, ControlPlane, Order, Poll, Report
 from training.loop.energy import EnergyMeter
 from training.loop.metrics_writer import MetricsWriter
 from training.loop.peak_memory import peak_memory_bytes
+from training.loop.rank_progress import PROGRESS
 from training.loop.segment_deadline import SegmentDeadline
 from training.parallel.mesh import Mesh
 from training.resume.roll_back import roll_backs
@@ -147,7 +149,8 @@ class TrainingState:
             return self.saved[1]
         self.check_replicas()
         started = time.perf_counter()
-        name = self.checkpoints.save(self.position, wait=wait)
+        with PROGRESS.during(Place.SAVING):
+            name = self.checkpoints.save(self.position, wait=wait)
         seconds = time.perf_counter() - started
         self.deadline.note_save(seconds)
         self.save_seconds += seconds
@@ -164,7 +167,8 @@ class TrainingState:
         """Wait for the background save in progress, if any, and seal its checkpoint. Collective."""
         if self.pending is not None:
             started, save = time.perf_counter(), self.pending
-            self.checkpoints.finish()
+            with PROGRESS.during(Place.SAVING):
+                self.checkpoints.finish()
             ended = time.perf_counter()
             # Count the whole duration, although training continued meanwhile: a segment waits for its last save.
             self.deadline.note_save(ended - save.started)

@@ -82,7 +82,9 @@ def test_a_killed_rank_ends_a_segment_and_does_not_change_the_losses(
     os.kill(ranks(workflow.folder)[-1].pid, signal.SIGKILL)
     talk, _ = process.communicate(timeout=1800)
     assert process.returncode == 0, talk
-    assert [segment["status"] for segment in segments(workflow)] == ["crashed", "finished"]
+    crashed, finished = segments(workflow)
+    assert (crashed["status"], finished["status"]) == ("crashed", "finished")
+    assert crashed["first_failure"]["ending"] == "was ended by signal SIGKILL"
     assert workflow.losses() == undisturbed.losses()
 
 

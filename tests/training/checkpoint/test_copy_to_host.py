@@ -32,7 +32,9 @@ def _state() -> dict[str, Any]:
 
 
 def _tensors(state: dict[str, Any]) -> list[torch.Tensor]:
-    return [value for value in state.values() if isinstance(value, torch.Tensor)] + [state["nested"]["parts"][0][0]]
+    """Return all tensors in the order of their names."""
+    tensors = [state[name] for name in sorted(state) if isinstance(state[name], torch.Tensor)]
+    return [*tensors, state["nested"]["parts"][0][0]]
 
 
 @torch.no_grad()
@@ -52,6 +54,32 @@ def test_a_copy_keeps_the_values_while_training_changes_the_state() -> None:
     nested = copy["nested"]
     assert isinstance(nested, OrderedDict)
     assert (nested["parts"][0][1], nested["stage"], nested["counts"]) == (5, 1, [1, 2])
+
+
+@pytest.mark.parametrize("background", [False, True])
+def test_equal_states_are_written_as_equal_bytes(tmp_path: Path, background: bool) -> None:
+    """A loaded optimizer has its keys in another order, and its equal strings may be different objects."""
+    kind = "".join(["exp", "_avg"])
+    saved = {
+        "state": {0: {"exp_avg": torch.ones(2), "step": torch.tensor(3.0)}, 1: {}},
+        "kinds": ["exp_avg", "exp_avg"],
+    }
+    loaded = {"kinds": [kind, "exp_avg"], "state": {1: {}, 0: {"step": torch.tensor(3.0), kind: torch.ones(2)}}}
+    files = []
+    for number, state in enumerate((saved, loaded)):
+        writer = ShardWriter()
+        writer.begin(tmp_path, background=background)
+        writer.save(state, str(tmp_path / f"{number}.pt"))
+        writer.end()
+        writer.join()
+        assert writer.problem is None
+        files.append((tmp_path / f"{number}.pt").read_bytes())
+    assert files[0] == files[1]
+
+
+def test_the_order_of_an_ordered_dict_and_of_mixed_keys_is_kept() -> None:
+    assert list(on_host(OrderedDict(b=1, a=2))) == ["b", "a"]
+    assert list(on_host({"b": 1, 3: 2})) == ["b", 3]
 
 
 def test_only_views_are_copied_for_a_file_that_is_written_at_once() -> None:
