@@ -21,14 +21,29 @@ from bloomery.contracts.segment import STOP_FILE, Segment, SegmentStatus, clear_
 from bloomery.contracts.train_stage import read_configured
 from bloomery.spec.refuse_unsupported import refuse_untrainable
 from training.loop.hold_lease import lease
+from training.nodes.node_group import NodeGroup
 from training.resume.check_folders import check_folders
 from training.resume.count_starts import count_start, forget_starts
 from training.resume.resolve_resume import ResumePoint, resolve_resume
 from training.run_processes import BY_SIGNAL, run_processes
-from training.start_command import Allocation, end_of_job, process_environment, start_command
+from training.start_command import (
+    Allocation,
+    end_of_job,
+    process_environment,
+    rank_arguments,
+    result_path,
+    start_command,
+)
 
 
-def launch_segment(config: Path, run: Path, number: int, output: Path, allocation: Allocation | None = None) -> Segment:
+def launch_segment(
+    config: Path,
+    run: Path,
+    number: int,
+    output: Path,
+    allocation: Allocation | None = None,
+    nodes: NodeGroup | None = None,
+) -> Segment:
     """Run segment `number` of the training in `run` and write the result to `output`.
 
     Args:
@@ -37,6 +52,7 @@ def launch_segment(config: Path, run: Path, number: int, output: Path, allocatio
         number: number of the segment, from 1.
         output: file to write the segment to.
         allocation: nodes of the surrounding SLURM job. None runs every process on this machine.
+        nodes: the other machines of a training without a scheduler. None if there are no other machines.
 
     Returns:
         The segment, if the next segment can start or the training has finished. The segment's status is finished, time
@@ -65,13 +81,22 @@ def launch_segment(config: Path, run: Path, number: int, output: Path, allocatio
             write_segment(output, before[-1])
             return before[-1]
         _heed_stop(paths)
+        if nodes is not None:
+            nodes.wait_for_nodes()
         iteration = None if resume.checkpoint is None else resume.checkpoint.iteration
         count_start(paths, iteration, limits.max_restarts_without_progress, _last_attempt(paths, number))
-        result = paths.segments / f".result-{number}.json"
+        result = result_path(paths, number)
         result.unlink(missing_ok=True)
-        command = _segment_command(resume.stage, config, paths, number, result, allocation)
-        code = run_processes(command, process_environment(resume.stage.training), paths)
+        command = _segment_command(resume.stage, config, paths, number, allocation, nodes)
+        environment = process_environment(resume.stage.training)
+        if nodes is None:
+            code = run_processes(command, environment, paths)
+        else:
+            with nodes.segment(number):
+                code = run_processes(command, environment | nodes.environment(), paths, nodes.failure)
         segment, error = _outcome(resume, paths, number, result, code)
+        if nodes is not None:
+            segment = nodes.describe(segment)
         write_segment(paths.segments / "history" / f"{number}-{len(before) + 1}.json", segment)
         if error is not None:
             raise error
@@ -153,10 +178,17 @@ def _still_valid(segment: Segment, resume: ResumePoint) -> bool:
 
 
 def _segment_command(
-    stage: TrainStage, config: Path, paths: RunPaths, number: int, result: Path, allocation: Allocation | None
+    stage: TrainStage,
+    config: Path,
+    paths: RunPaths,
+    number: int,
+    allocation: Allocation | None,
+    nodes: NodeGroup | None,
 ) -> list[str]:
-    """Return the command that starts the processes of segment `number`. Its rank 0 writes `result`."""
-    arguments = ["--config", str(config), "--folder", str(paths.run), "--number", str(number), "--result", str(result)]
+    """Return the command that starts the processes of segment `number`."""
+    arguments = rank_arguments(config, paths.run, number)
+    if nodes is not None:
+        return nodes.place.torchrun(nodes.port, arguments)
     if (end := end_of_job()) is not None:
         arguments += ["--end", f"{end:.0f}"]
     return start_command(stage.training, allocation, arguments)

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
 from typing import IO
 
@@ -15,6 +15,7 @@ from bloomery.base.log_file import lines_shown_by
 from bloomery.base.progress import say
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.segment import STOP_FILE
+from training.end_processes import end_processes
 from training.guards.incident_texts import IncidentTexts
 from training.loop.die_with_parent import die_with_parent
 from training.show_progress import TrainingProgressBar
@@ -28,8 +29,15 @@ _LAST_LINES_SECONDS = 10.0
 """Maximum time to read the last lines after the processes have ended. A child process may keep the pipe open."""
 
 
-def run_processes(command: Sequence[str], environment: Mapping[str, str], paths: RunPaths) -> int:
+def run_processes(
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    paths: RunPaths,
+    failure: Callable[[], str | None] | None = None,
+) -> int:
     """Run `command` to its end and return its exit code. On SIGTERM or SIGINT, write the stop file.
+
+    The processes are ended as soon as `failure` returns a reason why they cannot continue.
 
     The output of the processes appears on stderr. A progress bar shows the newest iteration in the run's metrics.
     """
@@ -73,6 +81,8 @@ def run_processes(command: Sequence[str], environment: Mapping[str, str], paths:
                 except subprocess.TimeoutExpired:
                     bar.update()
                     texts.look()
+                    if failure is not None and failure() is not None:
+                        end_processes(process)
             lines.join(_LAST_LINES_SECONDS)
             # After a stop request somebody waits for the launcher to end, so fetch no further texts.
             texts.finish(0.0 if asked else _TEXTS_SECONDS)

@@ -1,0 +1,144 @@
+"""Test a training on two machines without a scheduler. The machines are network namespaces, each with two ranks."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fabricated_training import make_run, stage
+from recorded_losses import recorded_losses
+from training_launcher import Launcher
+from two_machines import TwoMachines, two_machines
+from waiting import wait_for
+
+pytestmark = [pytest.mark.distributed, pytest.mark.slow]
+
+SHAPE = {"tensor": 2, "pipeline": 1, "data": 2, "samples": 280}
+
+
+@pytest.fixture
+def machines() -> Iterator[TwoMachines]:
+    with two_machines() as machines:
+        yield machines
+
+
+class Nodes:
+    """Run `bloomery train run` on both machines. The output of each command goes to its own file."""
+
+    def __init__(self, machines: TwoMachines, run: Path) -> None:
+        self.machines, self.run = machines, run
+        self.processes: dict[int, subprocess.Popen[bytes]] = {}
+
+    def start(self, rank: int) -> None:
+        command = [sys.executable, "-m", "bloomery.cli", "train", "run", "--run", str(self.run), "--nodes", "2"]
+        command += ["--ranks-per-node", "2", "--node-rank", str(rank), "--node-silence-seconds", "4"]
+        command += ["--master-address", self.machines.ADDRESSES[0]]
+        with self.output(rank).open("ab") as output:
+            self.processes[rank] = subprocess.Popen(
+                self.machines.command(rank, command),
+                env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+
+    def output(self, rank: int) -> Path:
+        return self.run.parent / f"node{rank}.txt"
+
+    def text(self, rank: int) -> str:
+        return self.output(rank).read_text()
+
+    def wait(self, condition) -> None:
+        """Wait for a condition. Fail with the output of both nodes if a command ends before."""
+
+        def holds() -> bool:
+            ended = [rank for rank, process in self.processes.items() if process.poll() is not None]
+            # The condition is polled after the commands, whose last step may have made it true.
+            true = bool(condition())
+            assert true or not ended, f"node {ended} ended\n{self.text(0)}\n--- node 1\n{self.text(1)}"
+            return true
+
+        wait_for(holds, 240)
+
+    def codes(self) -> list[int]:
+        """Wait for the end of both commands and return their exit codes."""
+        return [self.processes[rank].wait(240) for rank in (0, 1)]
+
+    def wait_for_iteration(self, iteration: int) -> None:
+        metrics = self.run / "train/logs/metrics.jsonl"
+        self.wait(lambda: metrics.exists() and f'"iteration": {iteration},' in metrics.read_text())
+
+    def segment(self, number: int, attempt: int = 1) -> dict:
+        return json.loads((self.run / f"train/segments/history/{number}-{attempt}.json").read_text())
+
+    def has_ended(self, number: int) -> bool:
+        return (self.run / f"train/segments/history/{number}-1.json").exists()
+
+    def kill(self) -> None:
+        """Kill what is left when a test fails."""
+        for process in self.processes.values():
+            process.kill()
+            process.wait()
+
+
+@pytest.fixture
+def nodes(machines: TwoMachines, tmp_path: Path) -> Iterator[Nodes]:
+    nodes = Nodes(machines, tmp_path / "two")
+    yield nodes
+    nodes.kill()
+
+
+def rank_process(run: Path, rank: int) -> int:
+    """Return the id of the process of a rank."""
+    for folder in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            if folder.name.isdigit() and b"training.loop.main" in (folder / "cmdline").read_bytes():
+                variables = (folder / "environ").read_bytes().split(b"\0")
+                if f"RANK={rank}".encode() in variables and str(run).encode() in (folder / "cmdline").read_bytes():
+                    return int(folder.name)
+    raise AssertionError(f"no process of rank {rank}")
+
+
+def test_two_machines_train_through_a_killed_rank_a_stop_and_a_cut_network_with_the_losses_of_one(
+    machines: TwoMachines, nodes: Nodes, tmp_path: Path
+) -> None:
+    make_run(nodes.run, stage(**SHAPE))
+    # A node may be started before node 0.
+    nodes.start(1)
+    nodes.wait(lambda: "waiting for node 0 at 10.231.77.1, port 29500" in nodes.text(1))
+    nodes.start(0)
+    nodes.wait_for_iteration(4)
+    os.kill(rank_process(nodes.run, 3), signal.SIGKILL)
+    nodes.wait(lambda: nodes.has_ended(1))
+    crashed = nodes.segment(1)
+    assert (crashed["status"], crashed["fault"]) == ("crashed", "process")
+    nodes.wait_for_iteration(8)
+    (nodes.run / "train/control/stop").touch()
+    assert nodes.codes() == [75, 75], nodes.text(0) + nodes.text(1)
+    assert nodes.segment(2)["status"] == "stopped"
+    assert "stopped after iteration" in nodes.text(1)
+    # The same commands resume. Then the network fails, and neither machine receives a notice of the end.
+    nodes.start(0)
+    nodes.start(1)
+    nodes.wait_for_iteration(12)
+    machines.set_link("down")
+    nodes.wait(lambda: (nodes.run / "train/segments/2.json").exists())
+    cut = nodes.segment(2, 2)
+    assert (cut["status"], cut["fault"]) == ("crashed", "node")
+    assert "is lost" in cut["message"]
+    nodes.wait(lambda: "node 0 is lost" in nodes.text(1))
+    machines.set_link("up")
+    assert nodes.codes() == [0, 0], nodes.text(0) + nodes.text(1)
+    assert json.loads((nodes.run / "train/finished.json").read_text())["status"] == "finished"
+    alone = tmp_path / "one"
+    launcher = Launcher(alone, make_run(alone, stage(**SHAPE)))
+    assert launcher.segment()["status"] == "finished"
+    losses = recorded_losses(nodes.run / "train/logs/metrics.jsonl")
+    assert len(losses) == 19
+    assert losses == launcher.losses()

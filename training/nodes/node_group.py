@@ -1,0 +1,365 @@
+"""Node 0's side of a training on several machines: accept the other nodes, start and end their processes.
+
+Node 0 keeps one connection to each of the other nodes from the time when the node joins. The end of a connection means
+that the node is lost. Then node 0 ends the segment, instead of waiting until a collective fails.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import bloomery
+from bloomery.base.atomic import write_text
+from bloomery.base.errors import ResourceError, TryAgainError
+from bloomery.base.progress import say
+from bloomery.contracts.paths import RunPaths
+from bloomery.contracts.segment import STOP_FILE, Fault, Segment, SegmentStatus
+from training.nodes.interface import gloo_environment
+from training.nodes.messages import (
+    Accepted,
+    ConnectionLostError,
+    Done,
+    Ended,
+    EndProcesses,
+    Hello,
+    Join,
+    Link,
+    Refused,
+    Start,
+    StopRequest,
+    make_key,
+    new_challenge,
+    proof,
+    proves,
+)
+from training.nodes.place import NodePlace
+from training.run_processes import BY_SIGNAL
+from training.start_command import rendezvous_port
+
+_POLL_SECONDS = 0.2
+_SAY_EVERY_SECONDS = 30.0
+_HANDSHAKE_SECONDS = 10.0
+_GRACE_SECONDS = 5.0
+"""Time for node 0's own processes to end by themselves after another node failed, so that they can report errors."""
+_END_SECONDS = 90.0
+"""Maximum time for another node to end its processes."""
+_LINGER_SECONDS = 30.0
+"""Time after a successful end in which a node that starts late can learn of the end."""
+_CLOSE_SECONDS = 5.0
+
+
+@dataclass
+class _Node:
+    """Another node that has joined."""
+
+    link: Link
+    rank: int
+    host: str
+    runs: bool = False
+    """Whether its processes of the current segment run."""
+
+    def __str__(self) -> str:
+        return f"node {self.rank} ({self.host})"
+
+
+class NodeGroup:
+    """The other nodes of a training, as node 0 sees them."""
+
+    def __init__(self, place: NodePlace, paths: RunPaths, configuration: str, segment: int | None) -> None:
+        """Listen for the other nodes.
+
+        Args:
+            place: place of this machine, whose rank is 0.
+            paths: paths of the run.
+            configuration: digest of the training's configuration, which must be the same on all nodes.
+            segment: number of the only segment to train. None for all segments to the end of the training.
+
+        Raises:
+            ResourceError: another process uses the port.
+        """
+        self.place, self.paths = place, paths
+        self.port = 0
+        """Port of the current segment's rendezvous. `wait_for_nodes` chooses it."""
+        self._configuration, self._segment = configuration, segment
+        self._key = make_key(paths.control)
+        self._changed = threading.Condition()
+        self._nodes: dict[int, _Node] = {}
+        self._told: set[int] = set()
+        self._done: Done | None = None
+        self._stop_asked = False
+        self._failure: tuple[float, str] | None = None
+        """Time and reason of the first failure of another node in the current segment."""
+        self._fault = Fault.PROCESS
+        self._running = False
+        """Whether node 0's processes of a segment run."""
+        self._safe_at = 0.0
+        self._server = _listen(place)
+        threading.Thread(target=self._accept, name="accept-nodes", daemon=True).start()
+
+    def wait_for_nodes(self) -> None:
+        """Wait until all nodes have joined.
+
+        Raises:
+            TryAgainError: a stop was requested, or nodes are missing after `wait_minutes`.
+        """
+        began = said = time.monotonic()
+        with self._changed:
+            while (missing := self._missing()) or time.monotonic() < self._safe_at:
+                self._changed.wait(_POLL_SECONDS)
+                self._heed_stop()
+                now = time.monotonic()
+                if missing and now - said > _SAY_EVERY_SECONDS:
+                    said = now
+                    say(f"waiting for {missing} of {self.place.nodes} at port {self.place.master_port}")
+                if missing and now - began > 60 * self.place.wait_minutes:
+                    raise TryAgainError(
+                        f"{missing} of {self.place.nodes} did not join within {self.place.wait_minutes:g} minutes",
+                        where=f"{self.place.master_address}, port {self.place.master_port}",
+                        expected="the same command with its own --node-rank on every node; a network in which the "
+                        "nodes reach all ports of each other",
+                    )
+            self._heed_stop()
+        self.port = rendezvous_port(os.getpid() + int(time.monotonic()))
+
+    @contextlib.contextmanager
+    def segment(self, number: int) -> Iterator[None]:
+        """Start the processes of the other nodes. When the context ends, end them and wait for their end."""
+        with self._changed:
+            self._failure, self._running = None, True
+            for rank in self._missing_ranks():
+                self._fail(f"node {rank} left before the segment began", Fault.NODE)
+            for node in self._nodes.values():
+                node.runs = True
+                node.link.send(Start(number=number, port=self.port))
+        try:
+            yield
+        finally:
+            self._end_processes()
+
+    def failure(self) -> str | None:
+        """Return why the current segment cannot continue, some seconds after this became known. Else return None."""
+        with self._changed:
+            if self._failure is None or time.monotonic() - self._failure[0] < _GRACE_SECONDS:
+                return None
+            return self._failure[1]
+
+    def describe(self, segment: Segment) -> Segment:
+        """Return the segment's record with the node that failed, if the segment crashed because of another node."""
+        if segment.status is not SegmentStatus.CRASHED or self._failure is None:
+            return segment
+        # The processes of all nodes end soon after one of them fails, so the failed node may not be the first one.
+        update = {"message": f"{segment.message}; {self._failure[1]}", "fault": self._fault}
+        return segment.model_copy(update=update)
+
+    def environment(self) -> dict[str, str]:
+        """Return the variables that make gloo use the interface over which the other nodes reach this machine."""
+        with self._changed:
+            links = [node.link for node in self._nodes.values()]
+        return gloo_environment(links[0].own_address) if links else {}
+
+    def close(self, exit_code: int, message: str, linger: Callable[[], bool]) -> None:
+        """Tell the other nodes that the command has ended.
+
+        While `linger` returns true, wait up to 30 s for nodes that have not joined, so that late nodes end too.
+        """
+        with self._changed:
+            self._done = Done(exit_code=exit_code, message=message)
+            for node in self._nodes.values():
+                self._tell(node)
+            end = time.monotonic() + _LINGER_SECONDS
+            while len(self._told) < self.place.nodes - 1 and time.monotonic() < end and linger():
+                self._changed.wait(_POLL_SECONDS)
+            # The other nodes close their connections when they have read the message.
+            end = time.monotonic() + _CLOSE_SECONDS
+            while self._nodes and time.monotonic() < end:
+                self._changed.wait(_POLL_SECONDS)
+            left = list(self._nodes.values())
+        for node in left:
+            node.link.close()
+        self._server.close()
+
+    def _accept(self) -> None:
+        """Serve each connection in its own thread, until the server is closed."""
+        while True:
+            try:
+                connection, _ = self._server.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._serve, args=(connection,), name="serve-node", daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        """Let the other side join, and handle its messages until the connection ends."""
+        link = Link(connection, self.place.silence_seconds)
+        try:
+            link.limit(_HANDSHAKE_SECONDS)
+            node = self._join(link)
+            link.limit(None)
+        except ConnectionLostError:
+            node = None
+        if node is None:
+            link.close()
+            return
+        try:
+            while True:
+                message = link.receive()
+                with self._changed:
+                    if isinstance(message, Ended):
+                        node.runs = False
+                        if message.code != 0:
+                            self._fail(f"the processes of {node} ended with code {message.code}", Fault.PROCESS)
+                    elif isinstance(message, StopRequest):
+                        self._ask_to_stop(node)
+                    self._changed.notify_all()
+        except ConnectionLostError as error:
+            with self._changed:
+                self._lose(node, error)
+        finally:
+            link.close()
+
+    def _join(self, link: Link) -> _Node | None:
+        """Let the other side of `link` join. Return None if it is refused."""
+        challenge = new_challenge()
+        link.send(Hello(challenge=challenge))
+        join = link.receive()
+        if not isinstance(join, Join):
+            return None
+        with self._changed:
+            refused = self._refuse(join, challenge)
+            if refused is not None:
+                link.send(refused)
+                return None
+            node = _Node(link, join.rank, join.host)
+            self._nodes[join.rank] = node
+            link.send(Accepted(proof=proof(self._key, "master", join.challenge)))
+            if self._done is not None:
+                self._tell(node)
+            else:
+                say(f"{node} has joined: {len(self._nodes) + 1} of {self.place.nodes} nodes")
+            self._changed.notify_all()
+        return node
+
+    def _refuse(self, join: Join, challenge: str) -> Refused | None:
+        """Return why the node cannot join. Return None if it can."""
+        if not proves(self._key, "node", challenge, join.proof):
+            return Refused(
+                reason="this node sees another run folder than node 0",
+                expected="a run folder on a file system that all nodes share",
+                later=False,
+            )
+        place = self.place
+        for name, found, wanted in (
+            ("version of Bloomery", join.version, bloomery.__version__),
+            ("number of nodes (--nodes)", join.nodes, place.nodes),
+            ("number of processes (--ranks-per-node)", join.ranks_per_node, place.ranks_per_node),
+            ("segment (--number)", join.segment, self._segment),
+            ("configuration of the training", join.configuration, self._configuration),
+        ):
+            if found != wanted:
+                said = "" if "configuration" in name else f" {found}, and node 0 has {wanted}"
+                return Refused(
+                    reason=f"this node has another {name} than node 0{said and ':' + said}",
+                    expected="the same command and the same version on all nodes, except for --node-rank",
+                    later=False,
+                )
+        if not 0 < join.rank < place.nodes:
+            return Refused(reason=f"node rank {join.rank} does not exist", expected="another --node-rank", later=False)
+        if (other := self._nodes.get(join.rank)) is not None:
+            return Refused(
+                reason=f"a process on {other.host} takes part as node {join.rank}",
+                expected="one process for each node rank",
+                later=True,
+            )
+        return None
+
+    def _fail(self, reason: str, fault: Fault) -> None:
+        """Note the first failure of the current segment, and print it."""
+        if self._failure is None and self._running:
+            self._failure, self._fault = (time.monotonic(), reason), fault
+            say(reason)
+
+    def _lose(self, node: _Node, error: ConnectionLostError) -> None:
+        """Note that the connection to a node has ended."""
+        del self._nodes[node.rank]
+        if error.silent:
+            # The node notices the silence after the same time, and then ends its processes. Until then they might
+            # write to the run folder, so the next segment must not start before.
+            self._safe_at = time.monotonic() + self.place.silence_seconds
+        if node.runs:
+            node.runs = False
+            self._fail(f"{node} is lost: {error}", Fault.NODE)
+        elif self._done is None:
+            say(f"{node} has left: {error}")
+        self._changed.notify_all()
+
+    def _tell(self, node: _Node) -> None:
+        """Tell a node how the command of node 0 ended."""
+        assert self._done is not None
+        node.link.send(self._done)
+        self._told.add(node.rank)
+
+    def _ask_to_stop(self, node: _Node) -> None:
+        """Make the training save and end, because a node received a signal."""
+        if not self._stop_asked:
+            self._stop_asked = True
+            say(f"{node} was asked to stop: a checkpoint is saved after the current iteration, and the training ends")
+        write_text(self.paths.control / STOP_FILE, BY_SIGNAL)
+
+    def _heed_stop(self) -> None:
+        """Raise TryAgainError if somebody asked the training to stop. Remove the stop file."""
+        stop = self.paths.control / STOP_FILE
+        if not (self._stop_asked or stop.exists()):
+            return
+        stop.unlink(missing_ok=True)
+        raise TryAgainError(
+            "the training was asked to stop before the segment began",
+            where=str(self.paths.train),
+            expected="run the same command on all nodes again to resume",
+        )
+
+    def _end_processes(self) -> None:
+        """Make the other nodes end their processes, and wait for the end, so that none of them writes any more."""
+        end = time.monotonic() + _END_SECONDS
+        with self._changed:
+            self._running = False
+            for node in self._nodes.values():
+                if node.runs:
+                    node.link.send(EndProcesses())
+            while running := [node for node in self._nodes.values() if node.runs]:
+                self._changed.wait(_POLL_SECONDS)
+                if time.monotonic() > end:
+                    break
+            for node in running:
+                say(f"{node} did not end its processes within {_END_SECONDS:g} s; the connection is closed")
+                node.link.close()
+                self._safe_at = time.monotonic() + self.place.silence_seconds
+
+    def _missing_ranks(self) -> list[int]:
+        """Return the ranks of the nodes that have not joined."""
+        return [rank for rank in range(1, self.place.nodes) if rank not in self._nodes]
+
+    def _missing(self) -> str:
+        """Return the missing nodes in words, or an empty string."""
+        ranks = self._missing_ranks()
+        return f"node{'s' * (len(ranks) > 1)} {', '.join(map(str, ranks))}" if ranks else ""
+
+
+def _listen(place: NodePlace) -> socket.socket:
+    """Return a socket that accepts connections of the address family of the master address."""
+    family = socket.AF_INET
+    with contextlib.suppress(OSError):
+        # In Kubernetes, the name may be unknown for some seconds after the start.
+        family = socket.getaddrinfo(place.master_address, place.master_port, type=socket.SOCK_STREAM)[0][0]
+    try:
+        return socket.create_server(("", place.master_port), family=family)
+    except OSError as error:
+        raise ResourceError(
+            f"cannot accept connections of the other nodes ({error.strerror})",
+            where=f"port {place.master_port}",
+            expected="a port that no process of this machine uses; choose another --master-port on all nodes",
+        ) from error
