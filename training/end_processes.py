@@ -1,21 +1,28 @@
-"""End the processes of a segment on this machine."""
+"""End the processes of a segment on this machine when they cannot continue."""
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 
-_TERM_SECONDS = 30.0
+_WAIT_SECONDS = 30.0
 
 
 def end_processes(process: subprocess.Popen[str] | subprocess.Popen[bytes]) -> None:
-    """End torchrun and its ranks, and wait for the end of torchrun.
+    """Kill torchrun and its ranks, and wait up to 30 s for their end.
 
-    SIGTERM lets torchrun end its ranks. After 30 s, SIGKILL ends torchrun, and the kernel ends the ranks with it
-    (`training.loop.die_with_parent`).
+    SIGTERM would only ask the ranks to save, and a rank that waits for a lost node never does.
     """
-    process.terminate()
-    try:
-        process.wait(_TERM_SECONDS)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+    import psutil
+
+    family: list[psutil.Process] = []
+    with contextlib.suppress(psutil.NoSuchProcess):
+        torchrun = psutil.Process(process.pid)
+        torchrun.suspend()  # so that it starts no more ranks
+        family = [*torchrun.children(recursive=True), torchrun]
+    for each in family:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            each.kill()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(_WAIT_SECONDS)
+    psutil.wait_procs(family, _WAIT_SECONDS)

@@ -182,6 +182,9 @@ class NodeGroup:
             left = list(self._nodes.values())
         for node in left:
             node.link.close()
+        with contextlib.suppress(OSError):
+            # Without this, the thread that waits in `accept` would keep the port.
+            self._server.shutdown(socket.SHUT_RDWR)
         self._server.close()
 
     def _accept(self) -> None:

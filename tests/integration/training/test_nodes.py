@@ -20,7 +20,7 @@ from waiting import wait_for
 
 pytestmark = [pytest.mark.distributed, pytest.mark.slow]
 
-SHAPE = {"tensor": 2, "pipeline": 1, "data": 2, "samples": 400}
+SHAPE = {"tensor": 2, "pipeline": 1, "data": 2, "samples": 400, "checkpoint": {"every_iterations": 4}}
 
 
 @pytest.fixture
@@ -80,11 +80,11 @@ class Nodes:
 
         self.wait(trained)
 
-    def segment(self, number: int, attempt: int = 1) -> dict:
-        return json.loads((self.run / f"train/segments/history/{number}-{attempt}.json").read_text())
+    def wait_for_segment(self, number: int) -> None:
+        self.wait((self.run / f"train/segments/history/{number}-1.json").exists)
 
-    def has_ended(self, number: int) -> bool:
-        return (self.run / f"train/segments/history/{number}-1.json").exists()
+    def segment(self, number: int) -> dict:
+        return json.loads((self.run / f"train/segments/history/{number}-1.json").read_text())
 
     def kill(self) -> None:
         """Kill what is left when a test fails."""
@@ -111,7 +111,7 @@ def rank_process(run: Path, rank: int) -> int:
     raise AssertionError(f"no process of rank {rank}")
 
 
-def test_two_machines_train_through_a_killed_rank_a_stop_and_a_cut_network_with_the_losses_of_one(
+def test_two_machines_train_through_a_killed_rank_and_a_cut_network_to_a_stop_with_the_losses_of_one_machine(
     machines: TwoMachines, nodes: Nodes, tmp_path: Path
 ) -> None:
     make_run(nodes.run, stage(**SHAPE))
@@ -119,32 +119,30 @@ def test_two_machines_train_through_a_killed_rank_a_stop_and_a_cut_network_with_
     nodes.start(1)
     nodes.wait(lambda: "waiting for node 0 at 10.231.77.1, port 29500" in nodes.text(1))
     nodes.start(0)
-    nodes.wait_for_iteration(4)
+    nodes.wait_for_iteration(5)
     os.kill(rank_process(nodes.run, 3), signal.SIGKILL)
-    nodes.wait(lambda: nodes.has_ended(1))
-    crashed = nodes.segment(1)
-    assert (crashed["status"], crashed["fault"]) == ("crashed", "process")
-    nodes.wait_for_iteration(8)
-    (nodes.run / "train/control/stop").touch()
-    assert nodes.codes() == [75, 75], nodes.text(0) + nodes.text(1)
-    assert nodes.segment(2)["status"] == "stopped"
-    assert "stopped after iteration" in nodes.text(1)
-    # The same commands resume. Then the network fails, and neither machine receives a notice of the end.
-    nodes.start(0)
-    nodes.start(1)
-    nodes.wait_for_iteration(12)
+    nodes.wait_for_segment(1)
+    killed = nodes.segment(1)
+    assert (killed["status"], killed["fault"], killed["checkpoint"]) == ("crashed", "process", "step00000004")
+    nodes.wait_for_iteration(9)
+    # Neither machine receives a notice that the other one cannot be reached any more.
     machines.set_link("down")
-    nodes.wait(lambda: (nodes.run / "train/segments/2.json").exists())
-    cut = nodes.segment(2, 2)
+    nodes.wait_for_segment(2)
+    cut = nodes.segment(2)
     assert (cut["status"], cut["fault"]) == ("crashed", "node")
+    assert "node 1" in cut["message"]
     assert "is lost" in cut["message"]
     nodes.wait(lambda: "node 0 is lost" in nodes.text(1))
     machines.set_link("up")
-    assert nodes.codes() == [0, 0], nodes.text(0) + nodes.text(1)
-    assert json.loads((nodes.run / "train/finished.json").read_text())["status"] == "finished"
+    nodes.wait_for_iteration(13)
+    (nodes.run / "train/control/stop").touch()
+    assert nodes.codes() == [75, 75], nodes.text(0) + nodes.text(1)
+    stopped = nodes.segment(3)
+    assert stopped["status"] == "stopped"
+    assert f"node 0: {nodes.run / 'train'}: stopped after iteration {stopped['iteration']} of 26" in nodes.text(1)
     alone = tmp_path / "one"
     launcher = Launcher(alone, make_run(alone, stage(**SHAPE)))
-    assert launcher.segment()["status"] == "finished"
+    assert launcher.segment()["iteration"] == 26
     losses = recorded_losses(nodes.run / "train/logs/metrics.jsonl")
-    assert len(losses) == 26
-    assert losses == launcher.losses()
+    assert list(losses) == list(range(1, stopped["iteration"] + 1))
+    assert losses == {iteration: launcher.losses()[iteration] for iteration in losses}
