@@ -15,6 +15,8 @@ def end_processes(process: subprocess.Popen[str] | subprocess.Popen[bytes]) -> N
     """
     import psutil
 
+    if process.poll() is not None:
+        return
     family: list[psutil.Process] = []
     with contextlib.suppress(psutil.NoSuchProcess):
         torchrun = psutil.Process(process.pid)

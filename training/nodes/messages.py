@@ -143,7 +143,8 @@ class Link:
 
     def limit(self, seconds: float | None) -> None:
         """Let `receive` fail if nothing arrives for `seconds`. None removes the limit."""
-        self._socket.settimeout(seconds)
+        with suppress(OSError):  # Another thread may have closed the connection, which `receive` reports.
+            self._socket.settimeout(seconds)
 
     def send(self, message: Message) -> None:
         """Send a message. Errors are left to the reader of the connection, which notices the same loss."""

@@ -96,6 +96,8 @@ class NodeGroup:
         self._failure: tuple[float, str] | None = None
         """Time and reason of the first failure of another node in the current segment."""
         self._fault = Fault.PROCESS
+        self._hosts: tuple[str, ...] = ()
+        """Host names of the nodes of the current segment, in the order of their ranks."""
         self._running = False
         """Whether node 0's processes of a segment run."""
         self._safe_at = 0.0
@@ -132,6 +134,7 @@ class NodeGroup:
         """Start the processes of the other nodes. When the context ends, end them and wait for their end."""
         with self._changed:
             self._failure, self._running = None, True
+            self._hosts = (socket.gethostname(), *(node.host for _, node in sorted(self._nodes.items())))
             for rank in self._missing_ranks():
                 self._fail(f"node {rank} left before the segment began", Fault.NODE)
             for node in self._nodes.values():
@@ -150,7 +153,8 @@ class NodeGroup:
             return self._failure[1]
 
     def describe(self, segment: Segment) -> Segment:
-        """Return the segment's record with the node that failed, if the segment crashed because of another node."""
+        """Return the segment's record with the hosts of all nodes, and with the failure of another node, if any."""
+        segment = segment.model_copy(update={"nodes": self._hosts})
         if segment.status is not SegmentStatus.CRASHED or self._failure is None:
             return segment
         # The processes of all nodes end soon after one of them fails, so the failed node may not be the first one.
@@ -198,16 +202,19 @@ class NodeGroup:
 
     def _serve(self, connection: socket.socket) -> None:
         """Let the other side join, and handle its messages until the connection ends."""
-        link = Link(connection, self.place.silence_seconds)
         try:
-            link.limit(_HANDSHAKE_SECONDS)
+            link = Link(connection, self.place.silence_seconds)
+        except OSError:  # The other side has already closed the connection.
+            connection.close()
+            return
+        node = None
+        link.limit(_HANDSHAKE_SECONDS)
+        with contextlib.suppress(ConnectionLostError):
             node = self._join(link)
-            link.limit(None)
-        except ConnectionLostError:
-            node = None
         if node is None:
             link.close()
             return
+        link.limit(None)
         try:
             while True:
                 message = link.receive()
