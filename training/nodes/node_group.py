@@ -14,12 +14,12 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-import bloomery
 from bloomery.base.atomic import write_text
-from bloomery.base.errors import ResourceError, TryAgainError
+from bloomery.base.errors import BloomeryError, TryAgainError
 from bloomery.base.progress import say
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.segment import STOP_FILE, Fault, Segment, SegmentStatus
+from training.nodes.admission import Admission, listen
 from training.nodes.interface import gloo_environment
 from training.nodes.messages import (
     Accepted,
@@ -30,13 +30,11 @@ from training.nodes.messages import (
     Hello,
     Join,
     Link,
-    Refused,
     Start,
     StopRequest,
     make_key,
     new_challenge,
     proof,
-    proves,
 )
 from training.nodes.place import NodePlace
 from training.run_processes import BY_SIGNAL
@@ -86,8 +84,7 @@ class NodeGroup:
         self.place, self.paths = place, paths
         self.port = 0
         """Port of the current segment's rendezvous. `wait_for_nodes` chooses it."""
-        self._configuration, self._segment = configuration, segment
-        self._key = make_key(paths.control)
+        self._admission = Admission(place, make_key(paths.control), configuration, segment)
         self._changed = threading.Condition()
         self._nodes: dict[int, _Node] = {}
         self._told: set[int] = set()
@@ -101,7 +98,7 @@ class NodeGroup:
         self._running = False
         """Whether node 0's processes of a segment run."""
         self._safe_at = 0.0
-        self._server = _listen(place)
+        self._server = listen(place)
         threading.Thread(target=self._accept, name="accept-nodes", daemon=True).start()
 
     def wait_for_nodes(self) -> None:
@@ -240,52 +237,20 @@ class NodeGroup:
         if not isinstance(join, Join):
             return None
         with self._changed:
-            refused = self._refuse(join, challenge)
+            other = self._nodes.get(join.rank)
+            refused = self._admission.refuse(join, challenge, None if other is None else other.host)
             if refused is not None:
                 link.send(refused)
                 return None
             node = _Node(link, join.rank, join.host)
             self._nodes[join.rank] = node
-            link.send(Accepted(proof=proof(self._key, "master", join.challenge)))
+            link.send(Accepted(proof=proof(self._admission.key, "master", join.challenge)))
             if self._done is not None:
                 self._tell(node)
             else:
                 say(f"{node} has joined: {len(self._nodes) + 1} of {self.place.nodes} nodes")
             self._changed.notify_all()
         return node
-
-    def _refuse(self, join: Join, challenge: str) -> Refused | None:
-        """Return why the node cannot join. Return None if it can."""
-        if not proves(self._key, "node", challenge, join.proof):
-            return Refused(
-                reason="this node sees another run folder than node 0",
-                expected="a run folder on a file system that all nodes share",
-                later=False,
-            )
-        place = self.place
-        for name, found, wanted in (
-            ("version of Bloomery", join.version, bloomery.__version__),
-            ("number of nodes (--nodes)", join.nodes, place.nodes),
-            ("number of processes (--ranks-per-node)", join.ranks_per_node, place.ranks_per_node),
-            ("segment (--number)", join.segment, self._segment),
-            ("configuration of the training", join.configuration, self._configuration),
-        ):
-            if found != wanted:
-                said = "" if "configuration" in name else f" {found}, and node 0 has {wanted}"
-                return Refused(
-                    reason=f"this node has another {name} than node 0{said and ':' + said}",
-                    expected="the same command and the same version on all nodes, except for --node-rank",
-                    later=False,
-                )
-        if not 0 < join.rank < place.nodes:
-            return Refused(reason=f"node rank {join.rank} does not exist", expected="another --node-rank", later=False)
-        if (other := self._nodes.get(join.rank)) is not None:
-            return Refused(
-                reason=f"a process on {other.host} takes part as node {join.rank}",
-                expected="one process for each node rank",
-                later=True,
-            )
-        return None
 
     def _fail(self, reason: str, fault: Fault) -> None:
         """Note the first failure of the current segment, and print it."""
@@ -318,7 +283,10 @@ class NodeGroup:
         if not self._stop_asked:
             self._stop_asked = True
             say(f"{node} was asked to stop: a checkpoint is saved after the current iteration, and the training ends")
-        write_text(self.paths.control / STOP_FILE, BY_SIGNAL)
+        try:
+            write_text(self.paths.control / STOP_FILE, BY_SIGNAL)
+        except BloomeryError as error:
+            say(f"cannot ask the processes to stop: {error}")
 
     def _heed_stop(self) -> None:
         """Raise TryAgainError if somebody asked the training to stop. Remove the stop file."""
@@ -357,19 +325,3 @@ class NodeGroup:
         """Return the missing nodes in words, or an empty string."""
         ranks = self._missing_ranks()
         return f"node{'s' * (len(ranks) > 1)} {', '.join(map(str, ranks))}" if ranks else ""
-
-
-def _listen(place: NodePlace) -> socket.socket:
-    """Return a socket that accepts connections of the address family of the master address."""
-    family = socket.AF_INET
-    with contextlib.suppress(OSError):
-        # In Kubernetes, the name may be unknown for some seconds after the start.
-        family = socket.getaddrinfo(place.master_address, place.master_port, type=socket.SOCK_STREAM)[0][0]
-    try:
-        return socket.create_server(("", place.master_port), family=family)
-    except OSError as error:
-        raise ResourceError(
-            f"cannot accept connections of the other nodes ({error.strerror})",
-            where=f"port {place.master_port}",
-            expected="a port that no process of this machine uses; choose another --master-port on all nodes",
-        ) from error

@@ -14,7 +14,6 @@ from waiting import wait_for
 import bloomery
 from bloomery.base.errors import ConfigError, ResourceError, TryAgainError
 from bloomery.contracts.segment import Fault, SegmentStatus
-from training.nodes import node_group
 from training.run_processes import BY_SIGNAL
 
 
@@ -127,7 +126,7 @@ def test_missing_nodes_are_named_after_the_longest_wait(nodes: LocalNodes) -> No
         ({"nodes": 3}, r"another number of nodes \(--nodes\) than node 0: 3, and node 0 has 2"),
         ({"ranks_per_node": 8}, r"another number of processes \(--ranks-per-node\) than node 0: 8, and node 0 has 1"),
         ({"segment": 4}, r"another segment \(--number\) than node 0: 4, and node 0 has None"),
-        ({"configuration": "x"}, "another configuration of the training than node 0"),
+        ({"configuration": "x"}, "reads another configuration of the training"),
         ({"rank": 5}, "node rank 5 does not exist"),
     ],
 )
@@ -144,7 +143,7 @@ def test_a_node_with_other_options_than_node_0_is_refused(
 def test_a_node_with_another_version_is_refused(nodes: LocalNodes, monkeypatch: pytest.MonkeyPatch) -> None:
     with nodes.group() as group:
         before = bloomery.__version__
-        monkeypatch.setattr(node_group.bloomery, "__version__", "9.9")
+        monkeypatch.setattr(bloomery, "__version__", "9.9")
         # Node 0 reads its version when a node joins. The message of the node was made with the version before.
         monkeypatch.setattr("training.nodes.follow.bloomery", type("Old", (), {"__version__": before}))
         node = nodes.node()
