@@ -189,12 +189,13 @@ class NodeGroup:
         self._server.close()
 
     def _accept(self) -> None:
-        """Serve each connection in its own thread, until the server is closed."""
-        while True:
+        """Serve each connection in its own thread, until node 0 closes the port."""
+        while self._done is None or self._server.fileno() >= 0:
             try:
                 connection, _ = self._server.accept()
-            except OSError:
-                return
+            except OSError:  # The port is closed, or a limit such as that of open files is reached for a while.
+                time.sleep(_POLL_SECONDS)
+                continue
             threading.Thread(target=self._serve, args=(connection,), name="serve-node", daemon=True).start()
 
     def _serve(self, connection: socket.socket) -> None:

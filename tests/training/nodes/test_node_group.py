@@ -86,6 +86,7 @@ def test_a_stop_of_a_node_before_a_segment_ends_the_training_on_all_nodes(nodes:
         with pytest.raises(TryAgainError, match="asked to stop before the segment began"):
             group.wait_for_nodes()
         assert not (nodes.paths.control / "stop").exists()
+    node.join()
 
 
 def test_a_stop_of_a_node_during_a_segment_asks_the_training_to_save_and_end(nodes: LocalNodes) -> None:
