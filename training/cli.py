@@ -10,32 +10,71 @@ import typer
 app = typer.Typer(no_args_is_help=True, help="Train a model in segments, such as one segment for each SLURM job.")
 
 
+Config = Annotated[Path, typer.Option(help="Configuration of the training (runs/<name>/config/train.json).")]
+Run = Annotated[Path, typer.Option(help="Folder of the run, such as runs/<name>.")]
+Log = Annotated[
+    Path | None,
+    typer.Option(help="File to write a copy of all printed messages to, without the progress bar."),
+]
+RanksPerNode = Annotated[
+    int, typer.Option(min=1, help="Number of training processes on each node. Used only with --nodes.")
+]
+NodeRank = Annotated[
+    int | None,
+    typer.Option(min=0, help="Number of this machine, from 0. Only on several machines without a scheduler."),
+]
+MasterAddress = Annotated[
+    str | None,
+    typer.Option(help="Host name or IP address of node 0. Only on several machines without a scheduler."),
+]
+MasterPort = Annotated[
+    int,
+    typer.Option(min=1, max=65535, help="Port on which node 0 accepts the other nodes. Used with --master-address."),
+]
+NodeSilence = Annotated[
+    float,
+    typer.Option(
+        min=2, help="Time in seconds without an answer after which a node is lost. Used with --master-address."
+    ),
+]
+NodeWait = Annotated[
+    float,
+    typer.Option(
+        min=0,
+        help="Maximum time in minutes to wait for other nodes. After that, the exit code is 75. "
+        "Used with --master-address.",
+    ),
+]
+
+
 @app.command()
 def segment(
-    config: Annotated[Path, typer.Option(help="Configuration of the training (runs/<name>/config/train.json).")],
-    run: Annotated[Path, typer.Option(help="Folder of the run, such as runs/<name>.")],
+    config: Config,
+    run: Run,
     number: Annotated[int, typer.Option(min=1, help="Number of the segment. The first segment has number 1.")],
     output: Annotated[
         Path,
         typer.Option(help="JSON file to write the segment's result to (runs/<name>/train/segments/<number>.json)."),
     ],
-    log: Annotated[
-        Path | None,
-        typer.Option(help="File to write a copy of all printed messages to, without the progress bar."),
-    ] = None,
+    log: Log = None,
     nodes: Annotated[
         int | None,
         typer.Option(
-            min=1, help="Number of nodes of the SLURM job in which this command runs. Default: this machine only."
+            min=1,
+            help="Number of nodes of the SLURM job in which this command runs, or of the machines on which this "
+            "command was started with --node-rank. Default: this machine only.",
         ),
     ] = None,
-    ranks_per_node: Annotated[
-        int, typer.Option(min=1, help="Number of training processes on each node. Used only with --nodes.")
-    ] = 1,
+    ranks_per_node: RanksPerNode = 1,
     cpus_per_node: Annotated[
         int,
-        typer.Option(min=1, help="Number of CPUs on each node for all its training processes. Used only with --nodes."),
+        typer.Option(min=1, help="Number of CPUs on each node of a SLURM job for all its training processes."),
     ] = 1,
+    node_rank: NodeRank = None,
+    master_address: MasterAddress = None,
+    master_port: MasterPort = 29500,
+    node_silence_seconds: NodeSilence = 30.0,
+    node_wait_minutes: NodeWait = 60.0,
     next_job: Annotated[
         list[str] | None,
         typer.Option(
@@ -54,11 +93,26 @@ def segment(
     from bloomery.base.log_file import stderr_in_log
     from training.launch import launch_segment
     from training.next_segment import next_segment
+    from training.nodes.place import node_place
+    from training.run_segments import run_segment_on_nodes
     from training.start_command import Allocation
 
-    allocation = Allocation(nodes, ranks_per_node, cpus_per_node) if nodes else None
-    following = next_segment(config, run, number, output, allocation, log, next_job) if next_job else None
+    place = node_place(
+        nodes,
+        node_rank,
+        ranks_per_node,
+        master_address,
+        master_port,
+        node_silence_seconds,
+        node_wait_minutes,
+        in_slurm=True,
+    )
     with nullcontext() if log is None else stderr_in_log(log):
+        if place is not None:
+            run_segment_on_nodes(config, run, number, output, place)
+            return
+        allocation = Allocation(nodes, ranks_per_node, cpus_per_node) if nodes else None
+        following = next_segment(config, run, number, output, allocation, log, next_job) if next_job else None
         launch_segment(config, run, number, output, allocation, following)
 
 
@@ -79,9 +133,57 @@ def settle(
     settle_segment(config, run, number, output, job, state)
 
 
+@app.command("run")
+def run_all(
+    run: Run,
+    config: Annotated[
+        Path | None,
+        typer.Option(help="Configuration of the training. Default: config/train.json in the folder of the run."),
+    ] = None,
+    log: Log = None,
+    nodes: Annotated[
+        int | None,
+        typer.Option(min=1, help="Number of machines on which this command was started. Default: this machine only."),
+    ] = None,
+    ranks_per_node: RanksPerNode = 1,
+    node_rank: NodeRank = None,
+    master_address: MasterAddress = None,
+    master_port: MasterPort = 29500,
+    node_silence_seconds: NodeSilence = 30.0,
+    node_wait_minutes: NodeWait = 60.0,
+) -> None:
+    """Train without a workflow: run segment after segment until the training is finished.
+
+    The command runs on one machine, or on several machines without a scheduler. On several machines, start it on each
+    of them with its own --node-rank. All machines need the same run folder, on a shared file system. Snakemake must
+    have built the index before (target `index`), and can export the model afterwards.
+
+    Exit codes: 0 if the training has finished, 1 on failure, 2 on a configuration error, 75 if somebody stopped the
+    training or if nodes are missing.
+    """
+    from contextlib import nullcontext
+
+    from bloomery.base.log_file import stderr_in_log
+    from training.nodes.place import node_place
+    from training.run_segments import run_training
+
+    place = node_place(
+        nodes,
+        node_rank,
+        ranks_per_node,
+        master_address,
+        master_port,
+        node_silence_seconds,
+        node_wait_minutes,
+        in_slurm=False,
+    )
+    with nullcontext() if log is None else stderr_in_log(log):
+        run_training(config or run / "config" / "train.json", run, place)
+
+
 @app.command()
 def roll_back(
-    run: Annotated[Path, typer.Option(help="Folder of the run, such as runs/<name>.")],
+    run: Run,
     from_sample: Annotated[
         int | None,
         typer.Option(min=0, help="Number of the first sample to skip, counted from 0 in the order of training."),
@@ -176,7 +278,7 @@ def probe(
 
 @app.command()
 def finish(
-    run: Annotated[Path, typer.Option(help="Folder of the run, such as runs/<name>.")],
+    run: Run,
     output: Annotated[
         Path,
         typer.Option(help="JSON file to copy the result of the last segment to (runs/<name>/train/finished.json)."),

@@ -27,6 +27,7 @@ from bloomery.spec.refuse_unsupported import refuse_untrainable
 from training.job_end import restart_count
 from training.loop.hold_lease import lease
 from training.next_segment import NextJob, NextSegment
+from training.nodes.node_group import NodeGroup
 from training.resume.check_folders import check_folders
 from training.resume.count_starts import count_start, forget_starts
 from training.resume.record_launch import record_launch
@@ -35,7 +36,14 @@ from training.run_processes import BY_SIGNAL, run_processes
 from training.segment_outcome import outcome
 from training.segment_record import judge_crash, last_attempt, read_history, record
 from training.settle_segment import settle
-from training.start_command import Allocation, end_of_job, process_environment, start_command
+from training.start_command import (
+    Allocation,
+    end_of_job,
+    process_environment,
+    rank_arguments,
+    result_path,
+    start_command,
+)
 from training.watch_ranks import RankWatch
 
 
@@ -46,6 +54,7 @@ def launch_segment(
     output: Path,
     allocation: Allocation | None = None,
     following: NextSegment | None = None,
+    nodes: NodeGroup | None = None,
 ) -> Segment | None:
     """Run segment `number` of the training in `run` and write the result to `output`.
 
@@ -56,6 +65,7 @@ def launch_segment(
         output: file to write the segment to.
         allocation: nodes of the surrounding SLURM job. None runs every process on this machine.
         following: how to submit the SLURM job of the next segment. None submits no job.
+        nodes: the other machines of a training without a scheduler. None if there are no other machines.
 
     Returns:
         The segment, if the next segment can start or the training has finished. The segment's status is finished, time
@@ -80,7 +90,7 @@ def launch_segment(
             if _training_has_finished(configured, paths, number):
                 say(f"segment {number} is not needed, because the training has finished")
                 return None
-            segment, error = _run(_Launch(config, paths, start, allocation, following), configured)
+            segment, error = _run(_Launch(config, paths, start, allocation, following, nodes), configured)
         except BloomeryError as problem:
             write_start(paths, start.model_copy(update={"error": str(problem), "exit_code": problem.exit_code}))
             raise
@@ -99,6 +109,7 @@ class _Launch:
     start: SegmentStart
     allocation: Allocation | None
     following: NextSegment | None
+    nodes: NodeGroup | None
 
 
 def _start(number: int) -> SegmentStart:
@@ -151,6 +162,8 @@ def _run(launch: _Launch, configured: TrainStage) -> tuple[Segment, BloomeryErro
         say(f"segment {number} has already ended with {ended}, so it is not run again")
         return before[-1], None
     _heed_stop(paths)
+    if launch.nodes is not None:
+        launch.nodes.wait_for_nodes()
     iteration = None if resume.checkpoint is None else resume.checkpoint.iteration
     count_start(paths, iteration, limits.max_restarts_without_progress, last_attempt(paths, number))
     start = launch.start.model_copy(update={"iteration": iteration or 0})
@@ -190,13 +203,18 @@ def _following(launch: _Launch, max_segments: int) -> NextJob | None:
 
 def _run_processes(launch: _Launch, start: SegmentStart, resume: ResumePoint) -> tuple[Segment, BloomeryError | None]:
     """Run the processes to their end. Return the segment, and the error of a rank that a retry cannot fix, if any."""
-    paths = launch.paths
-    result = paths.segments / f".result-{start.number}.json"
+    paths, nodes = launch.paths, launch.nodes
+    result = result_path(paths, start.number)
     result.unlink(missing_ok=True)
-    command = _segment_command(resume.stage, launch.config, paths, start.number, result, launch.allocation)
+    command = _segment_command(resume.stage, launch.config, paths, start.number, launch.allocation, nodes)
     watch = RankWatch(paths, resume.stage.training, start.number)
     environment = {**process_environment(resume.stage.training), **watch.environment}
-    return outcome(resume, paths, start, result, run_processes(command, environment, paths, watch))
+    if nodes is None:
+        return outcome(resume, paths, start, result, run_processes(command, environment, paths, watch))
+    with nodes.segment(start.number, watch.environment):
+        end = run_processes(command, environment | nodes.environment(), paths, watch, nodes.failure)
+    segment, error = outcome(resume, paths, start, result, end)
+    return nodes.describe(segment), error
 
 
 def _end_of_chain(paths: RunPaths, segment: Segment, max_crashes: int) -> BloomeryError | None:
@@ -243,10 +261,17 @@ def _still_valid(segment: Segment, resume: ResumePoint) -> bool:
 
 
 def _segment_command(
-    stage: TrainStage, config: Path, paths: RunPaths, number: int, result: Path, allocation: Allocation | None
+    stage: TrainStage,
+    config: Path,
+    paths: RunPaths,
+    number: int,
+    allocation: Allocation | None,
+    nodes: NodeGroup | None,
 ) -> list[str]:
-    """Return the command that starts the processes of segment `number`. Its rank 0 writes `result`."""
-    arguments = ["--config", str(config), "--folder", str(paths.run), "--number", str(number), "--result", str(result)]
+    """Return the command that starts the processes of segment `number`."""
+    arguments = rank_arguments(config, paths.run, number)
+    if nodes is not None:
+        return nodes.place.torchrun(nodes.port, arguments)
     if (end := end_of_job()) is not None:
         arguments += ["--end", f"{end:.0f}"]
     return start_command(stage.training, allocation, arguments)

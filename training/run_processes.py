@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import FrameType
 from typing import IO
@@ -17,6 +17,7 @@ from bloomery.base.progress import say
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.segment import STOP_FILE, FirstFailure
 from training.end_of_ranks import first_failure
+from training.end_processes import end_processes
 from training.guards.incident_texts import IncidentTexts
 from training.loop.die_with_parent import die_with_parent
 from training.show_progress import TrainingProgressBar
@@ -44,11 +45,18 @@ class ProcessesEnd:
 
 
 def run_processes(
-    command: Sequence[str], environment: Mapping[str, str], paths: RunPaths, watch: RankWatch | None = None
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    paths: RunPaths,
+    watch: RankWatch | None = None,
+    failure: Callable[[], str | None] | None = None,
 ) -> ProcessesEnd:
     """Run `command` to its end and return how it ended. On SIGTERM or SIGINT, write the stop file.
 
-    `watch` ends the processes if they hang.
+    `watch` ends the processes if they hang. They are also ended as soon as `failure` returns a reason why they cannot
+    continue.
+
+    The processes are ended as soon as `failure` returns a reason why they cannot continue.
 
     The output of the processes appears on stderr. A progress bar shows the newest iteration in the run's metrics.
     """
@@ -94,6 +102,8 @@ def run_processes(
                     texts.look()
                     if watch is not None and hang is None:
                         hang = watch.look(process)
+                    if failure is not None and failure() is not None:
+                        end_processes(process)
             lines.join(_LAST_LINES_SECONDS)
             # After a stop request somebody waits for the launcher to end, so fetch no further texts.
             texts.finish(0.0 if asked else _TEXTS_SECONDS)

@@ -7,12 +7,14 @@ import socket
 import sys
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 from bloomery.base import slurm
 from bloomery.base.errors import BloomeryError, ResourceError
 from bloomery.base.progress import say
 from bloomery.config.site import load_site
 from bloomery.config.training import TrainingConfig
+from bloomery.contracts.paths import RunPaths
 
 _PORTS_TRIED = 100
 
@@ -48,7 +50,8 @@ def start_command(training: TrainingConfig, allocation: Allocation | None, argum
         raise ResourceError(
             "--nodes was given, but this process is not in a SLURM job",
             where="SLURM_JOB_ID",
-            expected="the command inside a SLURM job, or the command without --nodes",
+            expected="the command inside a SLURM job; on machines without a scheduler, also --node-rank and "
+            "--master-address; on this machine alone, the command without --nodes",
         )
     site = load_site()
     python = [sys.executable]
@@ -66,6 +69,17 @@ def start_command(training: TrainingConfig, allocation: Allocation | None, argum
         *("--master-address", slurm.first_node_address(job), "--master-port", str(rendezvous_port(int(job)))),
         *("--", *arguments),
     ]
+
+
+def rank_arguments(config: Path, run: Path, number: int) -> list[str]:
+    """Return the arguments of `training.loop.main` for segment `number` of the training in `run`."""
+    result = result_path(RunPaths(run), number)
+    return ["--config", str(config), "--folder", str(run), "--number", str(number), "--result", str(result)]
+
+
+def result_path(paths: RunPaths, number: int) -> Path:
+    """Return the file in which the processes of segment `number` report its end."""
+    return paths.segments / f".result-{number}.json"
 
 
 def rendezvous_port(job: int) -> int:

@@ -50,6 +50,17 @@ def test_what_the_processes_print_is_on_stderr_and_their_exit_code_is_returned(
     assert sorted(shown.err.splitlines()) == ["one", "two"]
 
 
+def test_processes_that_cannot_continue_are_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_LOOK_EVERY_SECONDS", 0.05)
+    begun = tmp_path / "begun"
+    command = [sys.executable, "-S", "-c", f"import time; open({str(begun)!r}, 'w').close(); time.sleep(600)"]
+
+    def failure() -> str | None:
+        return "another node is lost" if begun.exists() else None
+
+    assert run_processes(command, os.environ, RunPaths(tmp_path), failure) == -signal.SIGKILL
+
+
 _LAUNCHER = """
 import os, sys
 from pathlib import Path
