@@ -13,6 +13,7 @@ from bloomery.config.run import RunConfig
 from bloomery.config.section import Section
 from bloomery.config.sources import FileSource, HubSource, MegatronSource, RowSource, Source
 from bloomery.config.stages import (
+    AlertsStage,
     AdoptStage,
     CleanStage,
     CountStage,
@@ -229,4 +230,8 @@ def stage_sections(config: RunConfig) -> dict[str, Section]:
             licences={source.name: source.licence for source in config.sources},
         ),
         "publish": PublishStage(name=config.name, model_name=config.model_name, publish=config.publish),
+        # In a folder of its own, this section is not published with the logs. It may name folders of the user's machine.
+        "alerts/settings": AlertsStage(
+            name=config.name, alerts=config.alerts, sync_minutes=config.publish.sync_minutes
+        ),
     }
