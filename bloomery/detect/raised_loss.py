@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _BURST = 16
 """Number of successive iterations in which spikes are counted."""
+_LEAST_LENGTH = 0.8
+"""Smallest ratio of two sequence lengths at which losses are compared."""
 _SPIKE_ENDS = 64
 """A spike has ended if this many iterations followed it without another one."""
 _DIVERGENCE_ENDS = 64
@@ -32,7 +34,9 @@ class SpikeBurst:
     """
 
     def __init__(self, settings: SpikeConfig, least_iterations: int) -> None:
+        self._settings = settings
         self._detector = SpikeDetector(settings.window_iterations, settings.deviations)
+        self._length = 0
         self._least = least_iterations
         self._recent: deque[int] = deque(maxlen=least_iterations)
         self._last = 0
@@ -44,6 +48,11 @@ class SpikeBurst:
         self._last = record.iteration
         if self._burst_end is not None and self._last - self._burst_end > _SPIKE_ENDS:
             self._burst_end = self._greatest = None
+        shorter, longer = sorted((self._length, record.sequence_length or 0))
+        if shorter < _LEAST_LENGTH * longer:
+            # Sequences of another length have another loss.
+            self._detector = SpikeDetector(self._settings.window_iterations, self._settings.deviations)
+        self._length = record.sequence_length or 0
         spike = self._detector.seen(record.iteration, record.grad_norm, record.loss)
         if spike is None:
             return

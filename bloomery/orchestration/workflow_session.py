@@ -12,7 +12,7 @@ from bloomery.base.typed_command import typed_command
 from bloomery.orchestration import slurm_jobs
 from bloomery.orchestration.prepare_run import other_shards
 from bloomery.orchestration.run_plan import RunPlan
-from bloomery.orchestration.sync_process import SyncProcess
+from bloomery.orchestration.watcher import Watcher
 from bloomery.orchestration.workflow_command import record_command
 from bloomery.spec.refuse_unsupported import refuse_unexportable, refuse_untrainable
 
@@ -37,10 +37,10 @@ class WorkflowSession:
         """Whether the graph contains an export."""
         self._plan = plan
         self._logger = logger
-        self._sync: SyncProcess | None = None
+        self._watcher: Watcher | None = None
 
     def start(self, snakemake_logs: Sequence[str], *, is_main_process: bool, on_cluster: bool) -> None:
-        """Prepare the first job: refuse an unsupported run, remove stale files, start the sync, and set up SLURM jobs.
+        """Prepare the first job: refuse an unsupported run, remove stale files, start the watcher, and set up SLURM jobs.
 
         A dry-run does not call this method. `snakemake_logs` are the log files of Snakemake itself.
 
@@ -57,19 +57,19 @@ class WorkflowSession:
             # The cancelled jobs removed files, so Snakemake must build the graph again.
             slurm_jobs.start_again()
         if is_main_process:
-            # The sync process inherits the token, so it must start before `hide_token` removes the token.
-            self._sync = SyncProcess.start(self._plan.paths.run, hub=self._plan.config.publish.hub)
+            # The watcher inherits the token, so it must start before `hide_token` removes the token.
+            self._watcher = Watcher.start(self._plan.paths.run)
         if on_cluster:
             slurm_jobs.remember_workflow(self._plan.paths, map(Path, snakemake_logs))
             slurm_jobs.hide_token()
 
     def stop(self) -> None:
-        """Push the logs once more at the end of the workflow.
+        """Push the logs once more at the end of the workflow, and end the watcher.
 
-        A killed workflow does not call this method. Its sync process detects that the workflow ended, and stops.
+        A killed workflow does not call this method. Its watcher detects that the workflow ended, and stops.
         """
-        if self._sync is not None:
-            self._sync.stop()
+        if self._watcher is not None:
+            self._watcher.stop()
 
     def explain_failure(self, snakemake_logs: Sequence[str]) -> None:
         """After a failure, log where the log files are and the command that resumes the run.
