@@ -307,11 +307,13 @@ def _go_on(run: Scenario) -> None:
 
 
 def _large_checkpoint(run: Scenario) -> None:
+    run.saves = False
     run.iteration += 1
     run.save(size=1 << 60)
 
 
 def _small_checkpoint(run: Scenario) -> None:
+    run.saves = True
     run.iteration += 1
     run.save(size=1000)
 
@@ -353,13 +355,13 @@ def run_fault(run: Scenario, fault: Fault, *, looks: int = 60) -> tuple[int, int
     Raises:
         AssertionError: the alert or the recovery did not come within `looks` looks.
     """
+    before = len(messages(run))
     fault.begin(run)
-    begun = _look_until(run, fault.key, "alert", looks)
-    # The fault lasts for some more looks.
-    for _ in range(3):
-        run.look()
+    begun = _look_until(run, fault.key, "alert", before, looks)
+    # The fault lasts for one more look.
+    run.look()
     fault.end(run)
-    return begun, _look_until(run, fault.key, "recovery", looks)
+    return begun, _look_until(run, fault.key, "recovery", before, looks)
 
 
 def messages(run: Scenario) -> list[dict[str, Any]]:
@@ -368,10 +370,10 @@ def messages(run: Scenario) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-def _look_until(run: Scenario, key: str, event: str, looks: int) -> int:
-    before = len(messages(run))
-    for count in range(1, looks + 1):
-        run.look()
+def _look_until(run: Scenario, key: str, event: str, before: int, looks: int) -> int:
+    """Look until the messages after the first `before` ones contain the event. Return the number of looks."""
+    for count in range(looks + 1):
         if any((each["key"], each["event"]) == (key, event) for each in messages(run)[before:]):
             return count
+        run.look()
     raise AssertionError(f"no {event} of {key} within {looks} looks; messages: {messages(run)[before:]}")
