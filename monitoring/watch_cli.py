@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(help="Watch a run: push its logs to a Hub, raise alerts, and write PULSE lines.", add_completion=False)
+app = typer.Typer(
+    help="Watch a run: push its logs to a Hub, raise alerts, and write PULSE lines.", add_completion=False
+)
 
 
 @app.command()
@@ -59,7 +61,8 @@ def watch(
     from bloomery.contracts.paths import RunPaths
     from bloomery.orchestration.prepare_run import check_run
     from monitoring.alerts.look import look_once
-    from monitoring.alerts.slurm_watch import STOP_NAME, alive_jobs, submit as submit_job, watch_in_job
+    from monitoring.alerts.slurm_watch import STOP_NAME, alive_jobs, watch_in_job
+    from monitoring.alerts.slurm_watch import submit as submit_job
     from monitoring.training_progress import epoch_now
     from monitoring.watch import watch_run
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from bloomery.config.section import NotBool, Positive, Section, Share
+from bloomery.config.section import NotBool, Section, Share
 
 Minutes = Annotated[float, Field(gt=0), NotBool]
 """A time in minutes."""

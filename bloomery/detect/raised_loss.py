@@ -22,8 +22,9 @@ _LEAST_LENGTH = 0.8
 """Smallest ratio of two sequence lengths at which losses are compared."""
 _SPIKE_ENDS = 64
 """A spike has ended if this many iterations followed it without another one."""
-_DIVERGENCE_ENDS = 64
-"""A divergence has ended if the loss was not too high in this many iterations."""
+_DIVERGENCE_ENDS = 256
+"""A divergence has ended if the loss was not too high in this many iterations. `DivergenceDetector` reports a divergence
+as a new one after this number, too."""
 
 
 class SpikeBurst:
@@ -75,18 +76,14 @@ class RaisedLoss:
     """Detector of a loss that climbed slowly and is still high."""
 
     def __init__(self, settings: DivergenceConfig) -> None:
-        self._detector = DivergenceDetector(
-            settings.window_iterations, settings.least_rise, settings.deviations
-        )
+        self._detector = DivergenceDetector(settings.window_iterations, settings.least_rise, settings.deviations)
         self._what = ""
         self._last = 0
 
     def seen(self, record: MetricsRecord) -> None:
         """Add the record of the next iteration."""
         self._last = record.iteration
-        found = self._detector.seen(
-            record.iteration, record.loss, record.grad_norm, length=record.sequence_length or 0
-        )
+        found = self._detector.seen(record.iteration, record.loss, record.grad_norm, length=record.sequence_length or 0)
         if found is not None:
             self._what = f"{_capital(found.message)}."
 

@@ -25,9 +25,7 @@ def validation_rises(records: Sequence[ValidationRecord], rise: float) -> list[F
         return []
     found = []
     for name in sorted(records[-1].validation):
-        losses = [
-            (each.iteration, loss) for each in records if (loss := each.validation.get(name)) is not None
-        ]
+        losses = [(each.iteration, loss) for each in records if (loss := each.validation.get(name)) is not None]
         earlier, last = losses[:-_SUCCESSIVE], losses[-_SUCCESSIVE:]
         if not earlier:
             continue

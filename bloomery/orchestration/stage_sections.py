@@ -13,8 +13,8 @@ from bloomery.config.run import RunConfig
 from bloomery.config.section import Section
 from bloomery.config.sources import FileSource, HubSource, MegatronSource, RowSource, Source
 from bloomery.config.stages import (
-    AlertsStage,
     AdoptStage,
+    AlertsStage,
     CleanStage,
     CountStage,
     DecontaminateStage,

@@ -72,7 +72,9 @@ class FileChannel:
                 os.close(descriptor)
         except OSError as error:
             raise TryAgainError(
-                f"the file cannot be written ({error.strerror})", where=str(self.path), expected="a file with free space"
+                f"the file cannot be written ({error.strerror})",
+                where=str(self.path),
+                expected="a file with free space",
             ) from error
 
 

@@ -49,7 +49,9 @@ def list_alerts(run: Run, as_json: AsJson = False) -> None:
 @app.command()
 def ack(
     run: Run,
-    keys: Annotated[list[str], typer.Argument(metavar="KEY...", help="Keys of alerts, as `bloomery alerts list` shows.")],
+    keys: Annotated[
+        list[str], typer.Argument(metavar="KEY...", help="Keys of alerts, as `bloomery alerts list` shows.")
+    ],
     by: Annotated[str | None, typer.Option(help="Name of the person (default: the user's name).")] = None,
     as_json: AsJson = False,
 ) -> None:

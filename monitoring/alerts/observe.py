@@ -180,7 +180,9 @@ def _idle(facts: RunFacts) -> Finding | None:
 def _queue_age(facts: RunFacts) -> Finding | None:
     if facts.status.state is not RunState.QUEUED:
         return None
-    ages = {job.job: facts.now - facts.submitted[job.job] for job in facts.status.queue.jobs if job.job in facts.submitted}
+    ages = {
+        job.job: facts.now - facts.submitted[job.job] for job in facts.status.queue.jobs if job.job in facts.submitted
+    }
     if not ages:
         return None
     oldest = max(ages, key=ages.__getitem__)
@@ -207,5 +209,3 @@ def _crash(facts: RunFacts) -> Finding | None:
         return spent
     continued = facts.records and epoch(facts.records[-1].time) > facts.attempt_ended
     return None if continued else liveness.crashed(attempt.number, attempt.iteration, attempt.message)
-
-

@@ -1,6 +1,6 @@
 """Write the PULSE line: one line about a run at each look, which `grep PULSE` finds.
 
-    [2026-11-23T15:00:00Z] PULSE: my-run: training, iteration 512 of 9,600 (5.3 %), loss 3.21, ... time left 3 h 2 min
+[2026-11-23T15:00:00Z] PULSE: my-run: training, iteration 512 of 9,600 (5.3 %), loss 3.21, ... time left 3 h 2 min
 """
 
 from __future__ import annotations

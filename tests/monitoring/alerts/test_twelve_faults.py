@@ -15,9 +15,11 @@ pytestmark = pytest.mark.slow
 def test_each_fault_sends_exactly_one_alert_and_one_recovery(
     tmp_path: Path, faults: tuple[Fault, ...], count: int
 ) -> None:
-    with running_webhook() as hook, scenario(
-        tmp_path, {"BLOOMERY_ALERT_URLS": f"json://127.0.0.1:{hook.port}/secret-path"}
-    ) as run:
+    limits = {"queue_hours": 2}
+    with (
+        running_webhook() as hook,
+        scenario(tmp_path, {"BLOOMERY_ALERT_URLS": f"json://127.0.0.1:{hook.port}/secret-path"}, limits=limits) as run,
+    ):
         for _ in range(5):
             run.look()
         assert messages(run) == []
