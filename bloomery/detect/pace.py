@@ -62,7 +62,7 @@ class SlowTraining:
         if now > (1 - self._slower_by) * best:
             return None
         what = (
-            f"The training computes {now:,.0f} tokens/s, {100 * (1 - now / best):.0f} % less than its own best speed of "
+            f"The training computes {now:,.0f} tokens/s, {100 * (1 - now / best):.0f} % less than its best speed of "
             f"{best:,.0f} tokens/s (median of the last {_BLOCK} iterations, up to iteration {self._iteration})."
         )
         return Finding(Kind.THROUGHPUT, Severity.WARNING, what)

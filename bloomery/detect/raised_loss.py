@@ -23,8 +23,8 @@ _LEAST_LENGTH = 0.8
 _SPIKE_ENDS = 64
 """A spike has ended if this many iterations followed it without another one."""
 _DIVERGENCE_ENDS = 256
-"""A divergence has ended if the loss was not too high in this many iterations. `DivergenceDetector` reports a divergence
-as a new one after this number, too."""
+"""A divergence has ended if the loss was not too high in this many iterations. `DivergenceDetector` uses the same
+number to decide whether a divergence is a new one."""
 
 
 class SpikeBurst:

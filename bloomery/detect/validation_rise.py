@@ -33,8 +33,8 @@ def validation_rises(records: Sequence[ValidationRecord], rise: float) -> list[F
         if best > 0 and all(loss >= best * (1 + rise) for _, loss in last):
             iteration, now = last[-1]
             what = (
-                f"The validation loss of {name} rose by {100 * (now / best - 1):.1f} %, from {best:.4g} after iteration "
-                f"{best_iteration} to {now:.4g} after iteration {iteration}."
+                f"The validation loss of {name} rose by {100 * (now / best - 1):.1f} %, from {best:.4g} after "
+                f"iteration {best_iteration} to {now:.4g} after iteration {iteration}."
             )
             found.append(Finding(Kind.VALIDATION, Severity.WARNING, what, subject=name))
     return found

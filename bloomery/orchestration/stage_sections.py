@@ -230,7 +230,7 @@ def stage_sections(config: RunConfig) -> dict[str, Section]:
             licences={source.name: source.licence for source in config.sources},
         ),
         "publish": PublishStage(name=config.name, model_name=config.model_name, publish=config.publish),
-        # In a folder of its own, this section is not published with the logs. It may name folders of the user's machine.
+        # A section in a folder is not published with the logs. This one may name folders of the user's machine.
         "alerts/settings": AlertsStage(
             name=config.name, alerts=config.alerts, sync_minutes=config.publish.sync_minutes
         ),

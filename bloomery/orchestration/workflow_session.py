@@ -40,7 +40,7 @@ class WorkflowSession:
         self._watcher: Watcher | None = None
 
     def start(self, snakemake_logs: Sequence[str], *, is_main_process: bool, on_cluster: bool) -> None:
-        """Prepare the first job: refuse an unsupported run, remove stale files, start the watcher, and set up SLURM jobs.
+        """Prepare the first job: refuse an unsupported run, remove stale files, start the watcher, set up SLURM jobs.
 
         A dry-run does not call this method. `snakemake_logs` are the log files of Snakemake itself.
 

@@ -85,8 +85,8 @@ def ack(
         print(f"acknowledged by {who}: {', '.join(keys)}")
 
 
-@app.command()
-def test(run: Run, as_json: AsJson = False) -> None:
+@app.command("test")
+def send_test_message(run: Run, as_json: AsJson = False) -> None:
     """Send a test message to every receiver, and request the heartbeat's URL. Report each result.
 
     The exit code is 1 if a receiver failed.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
@@ -215,6 +214,6 @@ def _modified(path: Path) -> float:
 
 def _size(path: Path) -> int:
     try:
-        return os.stat(path).st_size
+        return path.stat().st_size
     except OSError:
         return 0
