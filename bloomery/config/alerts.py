@@ -104,3 +104,8 @@ class AlertsConfig(Section):
     service that reports missing requests. A variable that is not set is ignored. null: no request."""
     limits: AlertLimits = AlertLimits()
     """Limits from which a condition is reported."""
+
+    @property
+    def secret_variables(self) -> list[str]:
+        """Names of the environment variables whose values are secret."""
+        return [*self.urls_from, *([self.heartbeat_url_from] if self.heartbeat_url_from is not None else [])]

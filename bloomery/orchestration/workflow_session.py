@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -62,6 +63,9 @@ class WorkflowSession:
         if on_cluster:
             slurm_jobs.remember_workflow(self._plan.paths, map(Path, snakemake_logs))
             slurm_jobs.hide_token()
+            # sbatch would copy these secrets into files of the scheduler. Only the watcher needs them.
+            for name in self._plan.config.alerts.secret_variables:
+                os.environ.pop(name, None)
 
     def stop(self) -> None:
         """Push the logs once more at the end of the workflow, and end the watcher.

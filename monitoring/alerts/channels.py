@@ -31,7 +31,10 @@ messages."""
 class Channel(Protocol):
     """Way to a receiver."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """Name of the receiver, without secrets."""
+        ...
 
     def send(self, message: Message, seconds: float) -> None:
         """Send a message within `seconds`.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -136,6 +137,16 @@ def test_shards_of_removed_parts_are_deleted(tmp_path: Path, steps: list[str]) -
         path.touch()
     start(WorkflowSession(plan, LOGGER))
     assert [path.exists() for path in files] == [True, False, False]
+
+
+def test_jobs_of_a_cluster_do_not_get_the_urls_of_alerts(
+    tmp_path: Path, steps: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ("BLOOMERY_ALERT_URLS", "BLOOMERY_HEARTBEAT_URL")
+    for name in names:
+        monkeypatch.setenv(name, "json://secret")
+    start(WorkflowSession(planned(tmp_path), LOGGER), on_cluster=True)
+    assert not set(names) & set(os.environ)
 
 
 def test_a_started_watcher_is_stopped(tmp_path: Path, steps: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
