@@ -140,7 +140,7 @@ def faults() -> dict[str, Any]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--iterations", type=int, default=100_000, help="iterations of each clean training")
+    parser.add_argument("--iterations", type=int, default=20_000, help="iterations of each of the 5 clean trainings")
     options = parser.parse_args()
     quiet = [clean(name, options.iterations, seed) for seed, name in enumerate(PLANS, start=1)]
     found = faults()
