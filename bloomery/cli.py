@@ -26,6 +26,8 @@ VERBS: dict[str, tuple[str, str]] = {
     ),
     "doctor": ("bloomery.commands.doctor", "Check whether this machine has all that Bloomery needs."),
     "config": ("bloomery.commands.config", "Check or print a run's configuration, or print the reference of all keys."),
+    "run": ("bloomery.commands.run", "Start the workflow of a run, or bring back one that was killed."),
+    "stop": ("bloomery.commands.stop", "Let the training of a run save and end, and end the run's workflow."),
     "plan": ("planner.cli", "Predict the course, cost and risks of a training before it starts."),
     "logline": ("planner.logline_cli", "Parse a training log, or compare it with the plan of its run."),
     "cluster": (

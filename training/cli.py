@@ -36,6 +36,13 @@ def segment(
         int,
         typer.Option(min=1, help="Number of CPUs on each node for all its training processes. Used only with --nodes."),
     ] = 1,
+    next_job: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Option of sbatch with which this segment submits the SLURM job of the next segment, such as "
+            "--next-job=--nodes=4. Repeat it for each option. Default: no job is submitted."
+        ),
+    ] = None,
 ) -> None:
     """Train one segment of a training, starting from the newest checkpoint.
 
@@ -46,11 +53,30 @@ def segment(
 
     from bloomery.base.log_file import stderr_in_log
     from training.launch import launch_segment
+    from training.next_segment import next_segment
     from training.start_command import Allocation
 
     allocation = Allocation(nodes, ranks_per_node, cpus_per_node) if nodes else None
+    following = next_segment(config, run, number, output, allocation, log, next_job) if next_job else None
     with nullcontext() if log is None else stderr_in_log(log):
-        launch_segment(config, run, number, output, allocation)
+        launch_segment(config, run, number, output, allocation, following)
+
+
+@app.command(hidden=True)
+def settle(
+    config: Annotated[Path, typer.Option(help="Configuration of the training (runs/<name>/config/train.json).")],
+    run: Annotated[Path, typer.Option(help="Folder of the run, such as runs/<name>.")],
+    number: Annotated[int, typer.Option(min=1, help="Number of the segment.")],
+    output: Annotated[Path, typer.Option(help="JSON file of the segment (runs/<name>/train/segments/<number>.json).")],
+    job: Annotated[str, typer.Option(help="Id of the segment's SLURM job, which has ended.")],
+    state: Annotated[
+        str | None, typer.Option(help="Final state of the job. Default: SLURM does not remember the job.")
+    ] = None,
+) -> None:
+    """Record how a training job ended, if its launcher did not. The SLURM executor calls this command."""
+    from training.settle_segment import settle_segment
+
+    settle_segment(config, run, number, output, job, state)
 
 
 @app.command()

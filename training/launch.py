@@ -7,28 +7,44 @@ checkpoint and end cleanly. If the launcher is killed with SIGKILL, torchrun and
 
 from __future__ import annotations
 
+import os
+import socket
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from bloomery.base.atomic import read_json
+from bloomery.base import slurm
 from bloomery.base.errors import BloomeryError, CheckFailedError, InputError, TryAgainError
 from bloomery.base.progress import say
+from bloomery.base.times import utc_now
 from bloomery.checks.check_training import refuse_contradictions
 from bloomery.config.stages import TrainStage
 from bloomery.contracts.hold_index import release_index
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.segment import STOP_FILE, Segment, SegmentStatus, clear_request, read_segment, write_segment
+from bloomery.contracts.segment_start import SegmentStart, read_start, write_start
 from bloomery.contracts.train_stage import read_configured
 from bloomery.spec.refuse_unsupported import refuse_untrainable
+from training.job_end import restart_count
 from training.loop.hold_lease import lease
+from training.next_segment import NextJob, NextSegment
 from training.resume.check_folders import check_folders
 from training.resume.count_starts import count_start, forget_starts
 from training.resume.resolve_resume import ResumePoint, resolve_resume
 from training.run_processes import BY_SIGNAL, run_processes
+from training.segment_outcome import outcome
+from training.segment_record import judge_crash, last_attempt, read_history, record
+from training.settle_segment import settle
 from training.start_command import Allocation, end_of_job, process_environment, start_command
 
 
-def launch_segment(config: Path, run: Path, number: int, output: Path, allocation: Allocation | None = None) -> Segment:
+def launch_segment(
+    config: Path,
+    run: Path,
+    number: int,
+    output: Path,
+    allocation: Allocation | None = None,
+    following: NextSegment | None = None,
+) -> Segment | None:
     """Run segment `number` of the training in `run` and write the result to `output`.
 
     Args:
@@ -37,10 +53,12 @@ def launch_segment(config: Path, run: Path, number: int, output: Path, allocatio
         number: number of the segment, from 1.
         output: file to write the segment to.
         allocation: nodes of the surrounding SLURM job. None runs every process on this machine.
+        following: how to submit the SLURM job of the next segment. None submits no job.
 
     Returns:
         The segment, if the next segment can start or the training has finished. The segment's status is finished, time
         limit or rolled back, or crashed if there were at most `max_crashes` crashes since the last new checkpoint.
+        None if an earlier segment has finished the training.
 
     Raises:
         TryAgainError: the segment was stopped on request. The same command resumes from the checkpoint.
@@ -54,76 +72,144 @@ def launch_segment(config: Path, run: Path, number: int, output: Path, allocatio
     refuse_contradictions(configured.training, where=str(config))
     refuse_untrainable(configured.model, configured.training)
     with lease(paths.train):
-        check_folders(paths)
-        resume = resolve_resume(configured, paths)
-        limits = resume.stage.training.segment
-        before = _history(paths, number)
-        if before and _still_valid(before[-1], resume):
-            # A workflow was killed while its job continued, and that job completed this segment.
-            ended = f"status {before[-1].status.value!r} at iteration {before[-1].iteration}"
-            say(f"segment {number} has already ended with {ended}, so it is not run again")
-            write_segment(output, before[-1])
-            return before[-1]
-        _heed_stop(paths)
-        iteration = None if resume.checkpoint is None else resume.checkpoint.iteration
-        count_start(paths, iteration, limits.max_restarts_without_progress, _last_attempt(paths, number))
-        result = paths.segments / f".result-{number}.json"
-        result.unlink(missing_ok=True)
-        command = _segment_command(resume.stage, config, paths, number, result, allocation)
-        code = run_processes(command, process_environment(resume.stage.training), paths)
-        segment, error = _outcome(resume, paths, number, result, code)
-        write_segment(paths.segments / "history" / f"{number}-{len(before) + 1}.json", segment)
+        start = _start(number)
+        write_start(paths, start)
+        try:
+            if _training_has_finished(configured, paths, number):
+                say(f"segment {number} is not needed, because the training has finished")
+                return None
+            segment, error = _run(_Launch(config, paths, start, allocation, following), configured)
+        except BloomeryError as problem:
+            write_start(paths, start.model_copy(update={"error": str(problem), "exit_code": problem.exit_code}))
+            raise
         if error is not None:
             raise error
+        write_segment(output, segment)
+        return segment
+
+
+@dataclass(frozen=True)
+class _Launch:
+    """What a launcher runs, and where."""
+
+    config: Path
+    paths: RunPaths
+    start: SegmentStart
+    allocation: Allocation | None
+    following: NextSegment | None
+
+
+def _start(number: int) -> SegmentStart:
+    """Return the record of this launcher's start."""
+    job, restarts = slurm.own_job(), 0
+    nodes: tuple[str, ...] = (socket.gethostname(),)
+    if job is not None:
+        try:
+            nodes = slurm.node_names(job)
+            restarts = restart_count(job)
+        except BloomeryError as error:
+            say(f"cannot ask the scheduler for the nodes of job {job}: {error}")
+    return SegmentStart(
+        number=number,
+        job=job,
+        restarts=restarts,
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        nodes=nodes,
+        started=utc_now(),
+    )
+
+
+def _training_has_finished(configured: TrainStage, paths: RunPaths, number: int) -> bool:
+    """Return whether an earlier segment has finished the training. Record the end of the previous segment if needed.
+
+    The job of this segment can start before the workflow has recorded the end of the previous one.
+
+    Raises:
+        TryAgainError, BloomeryError: the previous segment was stopped or failed, so the chain has ended.
+    """
+    if number == 1:
+        return False
+    previous = paths.segments / f"{number - 1}.json"
+    if not previous.exists() and (before := read_start(paths, number - 1)) is not None and before.job is not None:
+        settle(configured, paths, number - 1, previous, before.job, slurm.final_state(before.job))
+    return previous.exists() and read_segment(previous).status is SegmentStatus.FINISHED
+
+
+def _run(launch: _Launch, configured: TrainStage) -> tuple[Segment, BloomeryError | None]:
+    """Run the processes of a segment. Return the segment, and the error that ends the chain of segments, if any."""
+    paths, number = launch.paths, launch.start.number
+    check_folders(paths)
+    resume = resolve_resume(configured, paths)
+    limits = resume.stage.training.segment
+    before = read_history(paths, number)
+    if before and _still_valid(before[-1], resume):
+        # A workflow was killed while its job continued, and that job completed this segment.
+        ended = f"status {before[-1].status.value!r} at iteration {before[-1].iteration}"
+        say(f"segment {number} has already ended with {ended}, so it is not run again")
+        return before[-1], None
+    _heed_stop(paths)
+    iteration = None if resume.checkpoint is None else resume.checkpoint.iteration
+    count_start(paths, iteration, limits.max_restarts_without_progress, last_attempt(paths, number))
+    start = launch.start.model_copy(update={"iteration": iteration or 0})
+    write_start(paths, start)
+    following = _following(launch, limits.max_segments)
+    try:
+        segment, error = _run_processes(launch, start, resume)
+        record(paths, segment)
         if segment.status is SegmentStatus.FINISHED:
             forget_starts(paths)
             release_index(paths)
         if segment.status in (SegmentStatus.STOPPED, SegmentStatus.FINISHED):
             # The stop request is fulfilled. After any other ending, it stays and applies to the next segment.
             clear_request(paths.control / STOP_FILE)
-        if segment.status is SegmentStatus.STOPPED:
-            raise TryAgainError(
-                f"stopped after iteration {segment.iteration} of {segment.total_iterations}; "
-                f"checkpoint {segment.checkpoint} is saved",
-                where=str(paths.train),
-                expected="run the same command again to resume",
-            )
-        if segment.status is SegmentStatus.CRASHED:
-            _judge_crash(paths, segment, limits.max_crashes)
-        write_segment(output, segment)
-        return segment
+        error = error or _end_of_chain(paths, segment, limits.max_crashes)
+    except BaseException:
+        if following is not None:
+            following.cancel()
+        raise
+    if following is not None:
+        if error is not None or segment.status is SegmentStatus.FINISHED:
+            following.cancel()
+        else:
+            following.stop()
+    return segment, error
 
 
-def _judge_crash(paths: RunPaths, segment: Segment, most: int) -> None:
-    """Report a crash, or raise CheckFailedError if more than `most` segments crashed since the last new checkpoint."""
-    if segment.crashes > most:
-        count = f"{segment.crashes} time{'s' * (segment.crashes > 1)}"
-        raise CheckFailedError(
-            f"the training crashed {count} since its last new checkpoint; the last crash: {segment.message}",
+def _following(launch: _Launch, max_segments: int) -> NextJob | None:
+    """Start to submit the job of the next segment, if this segment runs in a job and may have a successor."""
+    if launch.following is None or launch.start.job is None or launch.start.number >= max_segments:
+        return None
+    job = NextJob(launch.following, launch.start.job)
+    job.start()
+    return job
+
+
+def _run_processes(launch: _Launch, start: SegmentStart, resume: ResumePoint) -> tuple[Segment, BloomeryError | None]:
+    """Run the processes to their end. Return the segment, and the error of a rank that a retry cannot fix, if any."""
+    paths = launch.paths
+    result = paths.segments / f".result-{start.number}.json"
+    result.unlink(missing_ok=True)
+    command = _segment_command(resume.stage, launch.config, paths, start.number, result, launch.allocation)
+    code = run_processes(command, process_environment(resume.stage.training), paths)
+    return outcome(resume, paths, start, result, code)
+
+
+def _end_of_chain(paths: RunPaths, segment: Segment, max_crashes: int) -> BloomeryError | None:
+    """Return the error that ends the chain of segments after this segment. None if the chain continues."""
+    if segment.status is SegmentStatus.STOPPED:
+        return TryAgainError(
+            f"stopped after iteration {segment.iteration} of {segment.total_iterations}; "
+            f"checkpoint {segment.checkpoint} is saved",
             where=str(paths.train),
-            expected=f"at most {most} crashes without a new checkpoint (training.segment.max_crashes); fix the cause "
-            f"(see {paths.logs / 'ranks'}), or set training.segment.max_crashes to a larger number, and run the same "
-            "command again",
+            expected="run the same command again to resume",
         )
-    saved = f" after it saved checkpoint {segment.checkpoint}" if segment.new_checkpoint else ""
-    say(
-        f"segment {segment.number} crashed{saved}: {segment.message}; the next segment resumes the training (crashes "
-        f"since the last new checkpoint: {segment.crashes} of at most {most})"
-    )
-
-
-def _history(paths: RunPaths, number: int) -> list[Segment]:
-    """Return the recorded endings of segment `number`, oldest first."""
-    found: list[Segment] = []
-    while (path := paths.segments / "history" / f"{number}-{len(found) + 1}.json").exists():
-        found.append(read_segment(path))
-    return found
-
-
-def _last_attempt(paths: RunPaths, number: int) -> Segment | None:
-    """Return the last recorded ending of segment `number`, or of segment `number - 1` if `number` has not ended yet."""
-    earlier = _history(paths, number) or (_history(paths, number - 1) if number > 1 else [])
-    return earlier[-1] if earlier else None
+    if segment.status is SegmentStatus.CRASHED:
+        try:
+            judge_crash(paths, segment, max_crashes)
+        except CheckFailedError as error:
+            return error
+    return None
 
 
 def _heed_stop(paths: RunPaths) -> None:
@@ -160,59 +246,6 @@ def _segment_command(
     if (end := end_of_job()) is not None:
         arguments += ["--end", f"{end:.0f}"]
     return start_command(stage.training, allocation, arguments)
-
-
-def _outcome(
-    resume: ResumePoint, paths: RunPaths, number: int, result: Path, code: int
-) -> tuple[Segment, BloomeryError | None]:
-    """Return the segment that the processes reported, and the error to raise (None if there is no error to raise).
-
-    If the processes reported no segment, return a failed or crashed segment at the position of the newest checkpoint.
-    A new checkpoint resets the number of crashes, even if the segment crashed after it saved the checkpoint. So nodes
-    that fail from time to time never end a training that progresses. A checkpoint is new if its iteration is greater
-    than that of the checkpoint from which the segment resumed.
-    """
-    answer: dict[str, Any] = read_json(result) if result.exists() else {}
-    result.unlink(missing_ok=True)
-    left = resume.after_segment(paths)
-    new_checkpoint = left.position.iteration > resume.position.iteration
-    crashes = 0 if new_checkpoint else _previous_crashes(paths, number)
-    # torchrun exits with 1 when it is stopped, even if every rank saved and ended. So the ranks' result file decides.
-    if "segment" in answer:
-        found = Segment.model_validate(answer["segment"])
-        return found.model_copy(update={"new_checkpoint": new_checkpoint, "crashes": crashes}), None
-    error = None
-    status = SegmentStatus.CRASHED
-    message = f"the segment's processes ended with code {code}"
-    if "error" in answer:
-        message = str(answer["error"])
-        # A temporary fault, such as an unreachable file server, counts as a crash. `max_crashes` limits the retries.
-        if answer["exit_code"] != TryAgainError.exit_code:
-            status, error = SegmentStatus.FAILED, BloomeryError(message)
-            error.exit_code = answer["exit_code"]
-    segment = Segment(
-        number=number,
-        status=status,
-        first_iteration=0,
-        iteration=left.position.iteration,
-        total_iterations=left.total_iterations,
-        consumed_samples=left.position.consumed_samples,
-        consumed_tokens=left.position.consumed_tokens,
-        checkpoint=left.checkpoint_name,
-        identity=left.identity,
-        new_checkpoint=new_checkpoint,
-        crashes=crashes + (status is SegmentStatus.CRASHED),
-        message=message,
-    )
-    return segment, error
-
-
-def _previous_crashes(paths: RunPaths, number: int) -> int:
-    """Return the number of crashes since the last new checkpoint that the previous attempt or segment recorded."""
-    if (attempts := _history(paths, number)) or number == 1:
-        return attempts[-1].crashes if attempts else 0
-    path = paths.segments / f"{number - 1}.json"
-    return read_segment(path).crashes if path.exists() else 0
 
 
 def finish(run: Path, output: Path) -> Segment:

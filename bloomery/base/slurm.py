@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from bloomery.base.errors import ResourceError, TryAgainError
@@ -66,15 +66,27 @@ def own_job() -> str | None:
     return os.environ.get("SLURM_JOB_ID")
 
 
-def call(*command: str) -> str:
+def call(*command: str, script: str | None = None, environment: Mapping[str, str] | None = None) -> str:
     """Run a SLURM client program and return its output.
+
+    Args:
+        command: program and arguments.
+        script: text for the program's standard input. None for no input.
+        environment: environment variables of the program. None for those of this process.
 
     Raises:
         ResourceError: the program is not installed.
         TryAgainError: the program failed or did not respond in time.
     """
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_CALL_SECONDS)
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            timeout=_CALL_SECONDS,
+            env=environment,
+            **({"stdin": subprocess.DEVNULL} if script is None else {"input": script}),
+        )
     except FileNotFoundError as error:
         raise ResourceError(
             "no such program",
@@ -117,6 +129,20 @@ def queue(*, names: Iterable[str] = (), jobs: Iterable[str] = ()) -> list[Queued
     return found
 
 
+def batch_script(job: str) -> str:
+    """Return the script of a job; an empty text if slurmctld no longer keeps the script of this ended job.
+
+    Raises:
+        TryAgainError: the scheduler does not answer.
+    """
+    try:
+        return call("scontrol", "write", "batch_script", job, "-")
+    except TryAgainError as error:
+        if "Invalid job id" in error.what or "job id" in error.what.lower():
+            return ""
+        raise
+
+
 def is_alive(job: str) -> bool:
     """Return whether a job runs or waits.
 
@@ -131,6 +157,46 @@ def is_alive(job: str) -> bool:
         raise
 
 
+def show_job(job: str) -> dict[str, str]:
+    """Return the fields that `scontrol show job` prints about a job that slurmctld still remembers.
+
+    The values of a few fields contain spaces. Only the part before the first space is returned.
+
+    Raises:
+        TryAgainError: the scheduler does not answer, or does not remember the job.
+    """
+    words = call("scontrol", "show", "job", "--oneliner", job).split()
+    return dict(word.split("=", 1) for word in words if "=" in word)
+
+
+def accounting_state(job: str) -> tuple[str, int | None] | None:
+    """Return the state of a job in SLURM's accounting, and the user who cancelled the job (a uid), if known.
+
+    Return None if the cluster keeps no accounting records, or if the accounting does not answer or lacks the job.
+    """
+    try:
+        lines = call("sacct", "-X", "--noheader", "--parsable2", f"--jobs={job}", "--format=State").splitlines()
+    except (ResourceError, TryAgainError):
+        return None
+    found = re.fullmatch(r"(\w+)(?: by (\d+))?", lines[-1].strip()) if lines else None
+    return (found.group(1), int(found.group(2)) if found.group(2) else None) if found else None
+
+
+def final_state(job: str) -> str | None:
+    """Return the state of a job as squeue shows it. Return None if squeue does not list the job or does not answer."""
+    try:
+        found = queue(jobs=[job])
+    except TryAgainError:
+        return None
+    return found[0].state if found else None
+
+
+def node_names(job: str) -> tuple[str, ...]:
+    """Return the names of a running job's nodes, in SLURM's order."""
+    listed = call("squeue", "--noheader", f"--jobs={job}", "--format=%N").strip()
+    return tuple(call("scontrol", "show", "hostnames", listed).split()) if listed else ()
+
+
 def seconds_left(job: str) -> float | None:
     """Return the seconds until a running job's time limit, or None if it has no limit."""
     return parse_duration(call("squeue", "--noheader", f"--jobs={job}", "--format=%L"))
@@ -141,8 +207,7 @@ def first_node_address(job: str) -> str:
 
     DNS may not know the name of a node, and a rendezvous at an unknown name waits forever.
     """
-    node_list = call("squeue", "--noheader", f"--jobs={job}", "--format=%N").strip()
-    first = call("scontrol", "show", "hostnames", node_list).split()[0]
+    first = node_names(job)[0]
     shown = call("scontrol", "show", "node", "--oneliner", first)
     found = re.search(r"\bNodeAddr=(\S+)", shown)
     return found.group(1) if found else first

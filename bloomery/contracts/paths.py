@@ -59,6 +59,11 @@ class RunPaths:
         return self.train / "segments"
 
     @property
+    def started(self) -> Path:
+        """Folder with one JSON file for each segment whose launcher has begun (`bloomery.contracts.segment_start`)."""
+        return self.segments / "started"
+
+    @property
     def finished(self) -> Path:
         """File of the last segment, written when the training has finished."""
         return self.train / "finished.json"

@@ -72,7 +72,7 @@ class Fault(StrEnum):
     TIME_LIMIT = "time limit"
     """The scheduler ended the job at its time limit."""
     PREEMPTED = "preempted"
-    """The scheduler took the nodes for another job."""
+    """The scheduler took the nodes for another job, or requeued the job."""
     NODE = "node"
     """A node of the job failed."""
     MEMORY = "memory"

@@ -199,7 +199,7 @@ def poll_seconds(profile: Path = PROFILE) -> int:
     # Snakemake reads `profile.yaml` (possibly with a version in the name) or `config.yaml`.
     for path in sorted(profile.glob("profile*.yaml"), reverse=True) + sorted(profile.glob("config*.yaml")):
         value: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
-        seconds = (value or {}).get("slurm-init-seconds-before-status-checks")
+        seconds = (value or {}).get("bloomery-slurm-init-seconds-before-status-checks")
         if isinstance(seconds, int):
             return seconds
     return _POLL_SECONDS
@@ -215,7 +215,11 @@ def job_age_problem(min_job_age_seconds: float | None, poll: int) -> str | None:
     if min_job_age_seconds is None or min_job_age_seconds >= _POLLS_IN_A_JOB_AGE * poll:
         return None
     seconds = int(min_job_age_seconds // _POLLS_IN_A_JOB_AGE)
-    advice = f"start snakemake with --slurm-init-seconds-before-status-checks {seconds}, or ask" if seconds else "ask"
+    advice = (
+        f"start snakemake with --bloomery-slurm-init-seconds-before-status-checks {seconds}, or ask"
+        if seconds
+        else "ask"
+    )
     return (
         f"MinJobAge is {min_job_age_seconds:.0f} s, less than {_POLLS_IN_A_JOB_AGE} x {poll} s, the time of "
         f"{_POLLS_IN_A_JOB_AGE} status checks: Snakemake would ask sacct instead of squeue and may wait for ever for "

@@ -76,6 +76,21 @@ class RunLock:
         os.close(self._descriptor)
 
 
+def is_locked(run: Path) -> bool:
+    """Return whether a process holds the lock of `run`. The file system must support flock across machines."""
+    try:
+        descriptor = os.open(run / LOCK_NAME, os.O_RDWR)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
 def holder(run: Path) -> LockHolder | None:
     """Return the process that last took the lock of `run`; None if the lock file is missing or damaged."""
     try:

@@ -14,8 +14,9 @@ Each node runs one torchrun. Snakemake's SLURM executor (version 2.8) interprets
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bloomery.base.errors import ConfigError
 from bloomery.spec.parameters import parameter_count, planned_rows
@@ -66,6 +67,29 @@ class TrainingJob:
         """Return the options that make `bloomery train segment` start one torchrun per node through srun."""
         counts = {"nodes": self.nodes, "ranks-per-node": self.ranks_per_node, "cpus-per-node": self.cpus_per_node}
         return [word for name, count in counts.items() for word in (f"--{name}", str(count))]
+
+
+def sbatch_options(resources: Mapping[str, Any]) -> list[str]:
+    """Return the options of sbatch that Snakemake's executor makes of a training job's resources.
+
+    The launcher of a segment submits the job of the next segment with these options. `resources` are the resources of
+    the rule `train_segment`, which may differ from `TrainingJob.resources` because of Snakemake's `--set-resources`.
+    """
+    flags = {
+        "slurm_account": "--account",
+        "slurm_partition": "--partition",
+        "qos": "--qos",
+        "constraint": "--constraint",
+        "runtime": "--time",
+        "mem_mb": "--mem",
+        "nodes": "--nodes",
+        "tasks": "--ntasks",
+        "cpus_per_task": "--cpus-per-task",
+        "gres": "--gres",
+    }
+    options = [f"{flag}={resources[name]}" for name, flag in flags.items() if resources.get(name) is not None]
+    extra = str(resources.get("slurm_extra", "")).split()
+    return [*options, *(word for word in extra if not word.startswith("--dependency="))]
 
 
 def training_job(config: RunConfig, site: Site) -> TrainingJob:

@@ -15,6 +15,7 @@ from bloomery.orchestration.prepare_run import other_shards
 from bloomery.orchestration.run_plan import RunPlan
 from bloomery.orchestration.watcher import Watcher
 from bloomery.orchestration.workflow_command import record_command
+from bloomery.orchestration.workflow_end import RecordedWorkflow
 from bloomery.spec.refuse_unsupported import refuse_unexportable, refuse_untrainable
 
 
@@ -39,6 +40,7 @@ class WorkflowSession:
         self._plan = plan
         self._logger = logger
         self._watcher: Watcher | None = None
+        self._recorded: RecordedWorkflow | None = None
 
     def start(self, snakemake_logs: Sequence[str], *, is_main_process: bool, on_cluster: bool) -> None:
         """Prepare the first job: refuse an unsupported run, remove stale files, start the watcher, set up SLURM jobs.
@@ -58,6 +60,7 @@ class WorkflowSession:
             # The cancelled jobs removed files, so Snakemake must build the graph again.
             slurm_jobs.start_again()
         if is_main_process:
+            self._recorded = RecordedWorkflow.begin(self._plan.paths, self._plan.config)
             # The watcher inherits the token, so it must start before `hide_token` removes the token.
             self._watcher = Watcher.start(self._plan.paths.run)
         if on_cluster:
@@ -67,11 +70,13 @@ class WorkflowSession:
             for name in self._plan.config.alerts.secret_variables:
                 os.environ.pop(name, None)
 
-    def stop(self) -> None:
-        """Push the logs once more at the end of the workflow, and end the watcher.
+    def stop(self, *, failed: bool = False) -> None:
+        """Record the end of the workflow, push the logs once more, and end the watcher.
 
         A killed workflow does not call this method. Its watcher detects that the workflow ended, and stops.
         """
+        if self._recorded is not None:
+            self._recorded.end(failed=failed)
         if self._watcher is not None:
             self._watcher.stop()
 

@@ -20,8 +20,10 @@ from bloomery.contracts.metrics_record import EventRecord, MetricsRecord, Valida
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.read_metrics import newest_records, newest_validations
 from bloomery.contracts.segment import Segment, read_segment
+from bloomery.contracts.workflow_state import WorkflowState, read_workflow
 from bloomery.detect.divergence import DivergenceDetector
 from bloomery.orchestration.run_lock import LOCK_NAME
+from bloomery.orchestration.stop_mark import is_marked_stopped
 from monitoring.status import RunStatus, gather_status, training_jobs
 from monitoring.training_progress import read_train_stage
 
@@ -63,6 +65,10 @@ class RunFacts:
     """Number of checkpoints on the disk."""
     metrics_bytes: int
     """Size of metrics.jsonl."""
+    workflow: WorkflowState | None
+    """State that the newest workflow recorded. None if no workflow recorded one."""
+    stopped_by_person: bool
+    """Whether a person asked the run to stop and has not resumed it since."""
     last_sign: float
     """Time of the newest sign of the workflow or the training."""
 
@@ -111,6 +117,8 @@ def gather_facts(paths: RunPaths, now: float, *, workflow_look: float = 0.0) -> 
         starts=_starts(paths, status),
         checkpoints=len(step_folders(paths.checkpoints)),
         metrics_bytes=_size(paths.logs / "metrics.jsonl"),
+        workflow=None if (record := read_workflow(paths)) is None else record.state,
+        stopped_by_person=is_marked_stopped(paths),
         last_sign=max(signs),
     )
 

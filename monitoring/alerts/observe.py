@@ -8,6 +8,7 @@ from statistics import median
 
 from bloomery.config.training_loop import DivergenceConfig, SpikeConfig
 from bloomery.contracts.segment import SegmentStatus
+from bloomery.contracts.workflow_state import WorkflowState
 from bloomery.detect import liveness, pace, storage
 from bloomery.detect.finding import Finding, Kind, Severity
 from bloomery.detect.numerics import LossScaleCollapse, NonFinite
@@ -47,8 +48,13 @@ def observe(facts: RunFacts) -> Look:
     status, attempt = facts.status, facts.attempt
     if status.state is RunState.FINISHED:
         return Look([], ended="The run has finished.")
-    if status.state is RunState.STOPPED and attempt is not None and attempt.status is SegmentStatus.STOPPED:
-        return Look([], ended="A person stopped the run.")
+    if status.state is RunState.STOPPED:
+        by_attempt = attempt is not None and attempt.status is SegmentStatus.STOPPED
+        if by_attempt or facts.stopped_by_person or facts.workflow is WorkflowState.STOPPED:
+            return Look([], ended="A person stopped the run.")
+        if facts.workflow is WorkflowState.FINISHED:
+            # The target of the workflow may be a part of the run, such as the corpus.
+            return Look([], ended="The workflow has built all that was requested.")
     if status.state is RunState.DELIVERING:
         return Look(_present([_sync(facts)]), ended="The training has finished.")
     unknown: set[Kind] = set()

@@ -71,11 +71,8 @@ def submit(paths: RunPaths, minutes: float, options: Sequence[str]) -> str | Non
         # `env -u` keeps the token of the Hub out of the job, even if the site's settings pass it.
         f"--wrap=exec env {' '.join(f'-u {name}' for name in _TOKENS)} {shlex.join(python)}",
     ]
-    kept = {name: os.environ.pop(name) for name in _TOKENS if name in os.environ}
-    try:
-        return slurm.call(*command).strip().split(";")[0]
-    finally:
-        os.environ.update(kept)
+    environment = {name: value for name, value in os.environ.items() if name not in _TOKENS}
+    return slurm.call(*command, environment=environment).strip().split(";")[0]
 
 
 def is_stop_requested(paths: RunPaths) -> bool:

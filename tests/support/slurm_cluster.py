@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import getpass
 import os
+import re
 import shutil
 import signal
 import socket
@@ -48,6 +49,8 @@ AccountingStorageType=accounting_storage/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core_Memory
 SlurmdParameters=config_overrides
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
 SchedulerType=sched/backfill
 SchedulerParameters=sched_min_interval=100000,batch_sched_delay=0,sched_interval=5,bf_interval=5
 SlurmctldTimeout=30
@@ -65,7 +68,25 @@ NodeName=node[1-{nodes}] NodeHostname=localhost NodeAddr=127.0.0.1 Port=[{first}
 CoresPerSocket={cpus} ThreadsPerCore=1 RealMemory={memory} Gres=gpu:fake:2 State=UNKNOWN
 PartitionName=main Nodes=ALL Default=YES MaxTime=1200 DefaultTime=10 State=UP OverSubscribe=NO
 PartitionName=long Nodes=node[1-2] MaxTime=6000 State=UP
+PartitionName=urgent Nodes=ALL MaxTime=1200 PriorityTier=10 PreemptMode=OFF State=UP
+PartitionName=cheap Nodes=ALL MaxTime=1200 PreemptMode=CANCEL State=UP
 """
+"""Configuration of the cluster. A job in the partition `urgent` preempts other jobs. Preempted jobs of the partition
+`cheap` are cancelled, and those of other partitions are requeued."""
+
+
+_SBATCH = """\
+delay=$(cat {folder}/queue-seconds 2>/dev/null)
+fault=$(head -n 1 {folder}/sbatch-faults 2>/dev/null)
+if [ -n "$fault" ]; then
+  sed -i 1d {folder}/sbatch-faults
+  [ "$fault" = after ] && ({run} ${{delay:+--begin=now+$delay}} "$@" > {folder}/hidden-jobs)
+  echo "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation" >&2
+  exit 1
+fi
+{run} ${{delay:+--begin=now+$delay}} "$@"
+"""
+"""Wrapper of sbatch, which can fail with the words of a real failure, or delay jobs in the queue."""
 
 
 def missing_programs() -> list[str]:
@@ -95,10 +116,26 @@ def _free_ports(count: int) -> int:
     raise RuntimeError("no free ports")
 
 
+def _is_dead(pid: int) -> bool:
+    """Return whether a process has ended. A daemon that nobody waits for can stay a zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].startswith("Z")
+    except FileNotFoundError:
+        return True
+
+
 class SlurmCluster:
     """A SLURM cluster. Use it as a context manager."""
 
-    def __init__(self, folder: Path, nodes: int = 4, cpus: int = 16, memory_mb: int = 64000) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        nodes: int = 4,
+        cpus: int = 16,
+        memory_mb: int = 64000,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
+        """Write the cluster's files. `settings` replaces settings of slurm.conf, such as `KillWait`."""
         self.folder = folder
         self.nodes = nodes
         port = _free_ports(nodes + 1)
@@ -115,6 +152,8 @@ class SlurmCluster:
             cpus=cpus,
             memory=memory_mb,
         )
+        for key, value in (settings or {}).items():
+            text = re.sub(rf"^{key}=.*$", f"{key}={value}", text, flags=re.MULTILINE)
         self.configuration = folder / "etc/slurm.conf"
         self.configuration.write_text(text)
         for number in range(2):
@@ -125,7 +164,9 @@ class SlurmCluster:
         for name in _WRAPPED:
             if program := shutil.which(name):
                 wrapper = folder / "bin" / name
-                wrapper.write_text(f'#!/bin/sh\nSLURM_CONF={self.configuration} exec {program} "$@"\n')
+                run = f"SLURM_CONF={self.configuration} exec {program}"
+                script = _SBATCH.format(folder=folder, run=run) if name == "sbatch" else f'{run} "$@"\n'
+                wrapper.write_text(f"#!/bin/sh\n{script}")
                 wrapper.chmod(0o755)
 
     @property
@@ -152,6 +193,30 @@ class SlurmCluster:
         subprocess.run(
             [*command, "-f", str(self.configuration)], env=dict(self.environment), check=True, stdin=subprocess.DEVNULL
         )
+
+    def fail_sbatch(self, *faults: str) -> None:
+        """Let the next calls of sbatch fail as on a busy cluster, one for each fault.
+
+        After the fault `before` no job exists. After the fault `after` slurmctld has accepted the job.
+        """
+        (self.folder / "sbatch-faults").write_text("".join(f"{fault}\n" for fault in faults))
+
+    def queue_for(self, seconds: int | None) -> None:
+        """Let every new job wait in the queue for at least `seconds` after its submission; None for no wait."""
+        path = self.folder / "queue-seconds"
+        path.unlink(missing_ok=True) if seconds is None else path.write_text(str(seconds))
+
+    def stop_controller(self) -> None:
+        """Kill slurmctld. Jobs go on, and the client programs fail."""
+        pid_file = self.folder / "pid/slurmctld"
+        pid = int(pid_file.read_text())
+        os.kill(pid, signal.SIGKILL)
+        wait_for(lambda: _is_dead(pid), 10)
+
+    def start_controller(self) -> None:
+        """Start slurmctld again, with the jobs that it had."""
+        self._daemon("slurmctld")
+        wait_for(lambda: self.run("scontrol", "ping").returncode == 0, 30, every=0.2)
 
     def start_node(self, number: int) -> None:
         """Start node `number` (from 1)."""

@@ -15,10 +15,10 @@ from typing import Any
 import psutil
 import yaml
 from slurm_cluster import SlurmCluster
-from workflow_support import ROOT, SNAKEFILE, SNAKEMAKE, TINY, Workflow
+from workflow_support import ROOT, SNAKEMAKE, TINY, Workflow
 
-FAST = [sys.executable, str(ROOT / "tests/support/snakemake_fast.py"), *SNAKEFILE]
-SLURM = ["--profile", str(ROOT / "slurm"), "--slurm-init-seconds-before-status-checks", "1"]
+SLURM = ["--profile", str(ROOT / "slurm"), "--bloomery-slurm-longest-poll-seconds", "0.5"]
+"""Options of Snakemake for the cluster of the tests. The executor looks at the jobs every half second."""
 SITE = {
     "account": "lab",
     "jobs": {"partition": "main"},
@@ -33,14 +33,13 @@ def slurm_workflow(
     config: dict[str, Any],
     *,
     site: dict[str, Any] | None = None,
-    stock: bool = False,
     **variables: str,
 ) -> Workflow:
-    """Return a workflow on the cluster. With `stock`, its executor keeps the slow polling of the original."""
+    """Return a workflow on the cluster."""
     path = folder / "site.yaml"
     path.write_text(yaml.safe_dump(SITE | (site or {})))
     environment = {**cluster.environment, "HF_TOKEN": "", "BLOOMERY_SITE": str(path), **variables}
-    return Workflow(folder, copy.deepcopy(config), SNAKEMAKE if stock else FAST, SLURM, environment)
+    return Workflow(folder, copy.deepcopy(config), SNAKEMAKE, SLURM, environment)
 
 
 LONG = TINY | {
@@ -84,6 +83,15 @@ def alive(cluster: SlurmCluster, workflow: Workflow) -> list[str]:
     """Return the running and pending jobs of a workflow's folder."""
     lines = cluster.squeue("--noheader", "--format=%i %Z").splitlines()
     return [line.split()[0] for line in lines if line.split()[1] == str(workflow.folder)]
+
+
+def training(cluster: SlurmCluster, workflow: Workflow) -> str:
+    """Return the id of the running job that trains. The job of the next segment may wait beside it."""
+    lines = cluster.squeue("--noheader", "--states=RUNNING", "--format=%i %k %Z").splitlines()
+    (job,) = [
+        line.split()[0] for line in lines if "rule_train_segment" in line and line.endswith(f" {workflow.folder}")
+    ]
+    return job
 
 
 def ranks(folder: Path) -> list[psutil.Process]:

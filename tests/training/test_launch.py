@@ -1,7 +1,8 @@
-"""Test that the launcher limits crashes without progress, and treats temporary faults as crashes."""
+"""Test that the launcher limits crashes without progress."""
 
 from __future__ import annotations
 
+import socket
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -18,30 +19,12 @@ from bloomery.contracts.checkpoint import step_name
 from bloomery.contracts.index_manifest import read_index_manifest
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.resume_policy import identity
-from bloomery.contracts.segment import Segment, SegmentStatus, read_segment
+from bloomery.contracts.segment import Fault, Segment, SegmentStatus, read_segment
+from bloomery.contracts.segment_start import read_start
 from bloomery.orchestration.segment_chain import next_segment
 from training import launch, run_processes
-from training.launch import _outcome
-from training.resume.resolve_resume import resolve_resume
 
 CONFIGURATION = stage()
-
-
-@pytest.mark.parametrize(
-    ("exit_code", "status", "crashes"), [(75, SegmentStatus.CRASHED, 1), (1, SegmentStatus.FAILED, 0)]
-)
-def test_a_temporary_fault_counts_as_a_crash_and_other_faults_fail(
-    tmp_path: Path, exit_code: int, status: SegmentStatus, crashes: int
-) -> None:
-    make_run(tmp_path, CONFIGURATION)
-    paths = RunPaths(tmp_path)
-    save_manifest(paths, CONFIGURATION, 2, 16)
-    result = paths.segments / ".result-1.json"
-    write_json(result, {"error": "train: Stale file handle", "exit_code": exit_code})
-    segment, error = _outcome(resolve_resume(CONFIGURATION, paths), paths, 1, result, 1)
-    assert (segment.status, segment.crashes, segment.message) == (status, crashes, "train: Stale file handle")
-    assert segment.checkpoint == "step00000002"
-    assert (error is None) == (status is SegmentStatus.CRASHED)
 
 
 def test_a_contradictory_stage_file_is_refused_before_any_process_starts(
@@ -109,7 +92,9 @@ shutil.copyfile(finish, result)
         write_json(self.finish, {"segment": done.model_copy(update=update).model_dump(mode="json")})
 
     def run(self, number: int) -> Segment:
-        return launch.launch_segment(self.config, self.paths.run, number, self.paths.segments / f"{number}.json")
+        segment = launch.launch_segment(self.config, self.paths.run, number, self.paths.segments / f"{number}.json")
+        assert segment is not None
+        return segment
 
 
 def test_a_training_that_crashes_20_times_with_progress_finishes(
@@ -171,3 +156,27 @@ def test_without_a_crash_budget_the_first_crash_ends_the_training(
     with pytest.raises(CheckFailedError, match="crashed 1 time since its last new checkpoint"):
         node.run(1)
     assert read_segment(node.paths.segments / "history" / "1-1.json").new_checkpoint
+
+
+def test_a_segment_after_the_end_of_the_training_does_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The job of the next segment waits in the queue of SLURM, and may start after the training has finished."""
+    node = Node(tmp_path, monkeypatch)
+    node.prepare([2])
+    node.will_finish(1, 2)
+    assert node.run(1).status is SegmentStatus.FINISHED
+    output = node.paths.segments / "2.json"
+    assert launch.launch_segment(node.config, node.paths.run, 2, output) is None
+    assert not output.exists()
+
+
+def test_a_record_states_where_and_when_a_segment_ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    node = Node(tmp_path, monkeypatch)
+    node.prepare([2])
+    done = node.run(1)
+    assert (done.job, done.nodes, done.fault) == (None, (socket.gethostname(),), Fault.PROCESS)
+    assert done.started is not None
+    assert done.ended is not None
+    assert done.started <= done.ended
+    start = read_start(node.paths, 1)
+    assert start is not None
+    assert (start.started, start.iteration, start.error) == (done.started, 0, None)

@@ -9,6 +9,7 @@ from bloomery.orchestration.job_environment import prepare_environment
 from bloomery.orchestration.job_resources import job_resources
 from bloomery.orchestration.run_plan import make_run_plan, read_config
 from bloomery.orchestration.segment_chain import next_segment
+from bloomery.orchestration.training_job import sbatch_options
 from bloomery.orchestration.workflow_session import WorkflowSession, exit_on_error
 
 hide_values(logger)
@@ -125,9 +126,12 @@ def training_extra(wildcards):
     return PLAN.training_job.resources(dependency)["slurm_extra"]
 
 
-def launch_options(wildcards):
+def launch_options(wildcards, resources):
     """Params function: options that spread a training over the nodes of a cluster job; empty on one machine."""
-    return PLAN.training_job.launch_options() if workflow.remote_exec else []
+    if not workflow.remote_exec:
+        return []
+    following = [f"--next-job={option}" for option in sbatch_options(resources)]
+    return [*PLAN.training_job.launch_options(), *following]
 
 
 def previous_segment(wildcards):

@@ -14,8 +14,6 @@ checkpoint train_segment:
         "<run>/train/segments/{n}.json",
     log:
         "<logs>/train_segment/{n}.log",
-    benchmark:
-        "<benchmarks>/train_segment/{n}.tsv"
     # Snakemake must not retry a segment: the chain has its own limit of crashes, and a stop by a user is not a
     # failure.
     retries: 0

@@ -79,7 +79,7 @@ def test_a_too_short_min_job_age_is_a_problem() -> None:
     assert job_age_problem(300, 40) is None
     assert job_age_problem(120, 40) is None
     assert job_age_problem(None, 40) is None
-    assert "--slurm-init-seconds-before-status-checks 10" in (job_age_problem(30, 20) or "")
+    assert "--bloomery-slurm-init-seconds-before-status-checks 10" in (job_age_problem(30, 20) or "")
     # MinJobAge 0 means that SLURM never forgets a job. The executor still treats 0 as too short, so no value of
     # init-seconds helps.
     assert "init-seconds" not in (job_age_problem(0, 20) or "init-seconds")
@@ -87,11 +87,11 @@ def test_a_too_short_min_job_age_is_a_problem() -> None:
 
 def test_the_waiting_time_is_read_from_the_profile(tmp_path: Path) -> None:
     profile = ROOT / "workflow/profiles/slurm/config.yaml"
-    assert f"slurm-init-seconds-before-status-checks: {poll_seconds()}" in profile.read_text()
+    assert f"bloomery-slurm-init-seconds-before-status-checks: {poll_seconds()}" in profile.read_text()
     assert poll_seconds(tmp_path) == 40
-    (tmp_path / "config.yaml").write_text("slurm-init-seconds-before-status-checks: 7\n")
+    (tmp_path / "config.yaml").write_text("bloomery-slurm-init-seconds-before-status-checks: 7\n")
     assert poll_seconds(tmp_path) == 7
-    (tmp_path / "profile.v9+.yaml").write_text("slurm-init-seconds-before-status-checks: 9\n")
+    (tmp_path / "profile.v9+.yaml").write_text("bloomery-slurm-init-seconds-before-status-checks: 9\n")
     assert poll_seconds(tmp_path) == 9
 
 

@@ -1,0 +1,150 @@
+"""Submit the SLURM job of the next segment while this segment still trains, so that the next one waits in the queue.
+
+The job depends on the end of this segment's job. The workflow later adopts it as the job of its rule
+(`snakemake_executor_plugin_bloomery_slurm`), because it has the name and the comment that the workflow would give it.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shlex
+import sys
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bloomery.base import slurm
+from bloomery.base.errors import BloomeryError
+from bloomery.base.progress import say
+from bloomery.config.site import load_site
+from bloomery.orchestration.settle_training import live_job_of_segment, training_comment
+from bloomery.orchestration.slurm_jobs import shell_prefix
+from bloomery.orchestration.submission import is_temporary
+from training.start_command import Allocation
+
+_FIRST_PAUSE_SECONDS = 5.0
+_LONGEST_PAUSE_SECONDS = 120.0
+
+
+@dataclass(frozen=True)
+class NextSegment:
+    """How to submit the job of the next segment."""
+
+    number: int
+    """Number of the next segment."""
+    options: tuple[str, ...]
+    """Options of sbatch."""
+    command: tuple[str, ...]
+    """Command of the launcher of the next segment."""
+
+
+class NextJob:
+    """The job of the next segment, which a thread submits while this segment trains."""
+
+    def __init__(self, segment: NextSegment, job: str) -> None:
+        """Prepare the submission. `job` is the id of this segment's job."""
+        self._segment, self._job = segment, job
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._submit, name="next-segment", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the attempts to submit the job. A job in the queue stays there."""
+        self._ended.set()
+        self._thread.join()
+
+    def cancel(self) -> None:
+        """Cancel the job, because the chain of segments has ended."""
+        self.stop()
+        try:
+            if (job := self._queued()) is not None:
+                slurm.call("scancel", job.job)
+                say(f"cancelled SLURM job {job.job}, which waited to train segment {self._segment.number}")
+        except BloomeryError as error:
+            # The job will find that the training has ended, and will end at once.
+            say(f"cannot cancel the job of segment {self._segment.number}: {error}")
+
+    def _queued(self) -> slurm.QueuedJob | None:
+        return live_job_of_segment([slurm.show_job(self._job)["JobName"]], self._segment.number)
+
+    def _submit(self) -> None:
+        """Submit the job. Repeat while the scheduler is away."""
+        pause = _FIRST_PAUSE_SECONDS
+        while not self._ended.is_set():
+            try:
+                found = self._queued()
+                if found is None:
+                    say(f"SLURM job {self._sbatch()} waits to train segment {self._segment.number}")
+                return
+            except BloomeryError as error:
+                if not is_temporary(str(error)):
+                    say(f"the job of the next segment was not submitted, so the workflow will submit it: {error}")
+                    return
+            self._ended.wait(pause * random.uniform(0.5, 1.5))
+            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+
+    def _sbatch(self) -> str:
+        """Submit the job and return its id.
+
+        Raises:
+            TryAgainError: sbatch failed.
+        """
+        shown = slurm.show_job(self._job)
+        log = Path(shown["StdOut"]).parent.with_name(str(self._segment.number)) / "%j.log"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        script = (
+            "#!/bin/bash\n"
+            f"{shell_prefix(load_site())}\n"
+            # As in the rule: the launcher handles TERM, and the shell must not end before it.
+            "trap '' TERM\n"
+            f"{shlex.join(self._segment.command)}\n"
+        )
+        command = [
+            *("sbatch", "--parsable", "--export=ALL", f"--dependency=afterany:{self._job}"),
+            *(f"--job-name={shown['JobName']}", f"--comment={training_comment(self._segment.number)}"),
+            *(f"--output={log}", f"--chdir={Path.cwd()}", *self._segment.options),
+        ]
+        # Variables that describe this job must not describe the next one.
+        environment = {key: value for key, value in os.environ.items() if not _of_this_job(key)}
+        return slurm.call(*command, script=script, environment=environment).strip().split(";")[0]
+
+
+def _of_this_job(variable: str) -> bool:
+    return variable.startswith(("SLURM_", "SLURMD_")) and variable != "SLURM_CONF"
+
+
+def next_segment(
+    config: Path,
+    run: Path,
+    number: int,
+    output: Path,
+    allocation: Allocation | None,
+    log: Path | None,
+    options: Sequence[str],
+) -> NextSegment:
+    """Return how to submit the segment after segment `number`. The next launcher gets the same options as this one.
+
+    Args:
+        config: configuration of the training stage.
+        run: folder of the run.
+        number: number of this segment.
+        output: file of this segment.
+        allocation: nodes of a job, and the processes and CPUs on each node.
+        log: log file of this segment.
+        options: options of sbatch.
+    """
+    following = number + 1
+    arguments = ["--config", str(config), "--run", str(run), "--number", str(following)]
+    arguments += ["--output", str(output.with_name(f"{following}.json"))]
+    if allocation is not None:
+        arguments += allocation.options()
+    if log is not None:
+        arguments += ["--log", str(log.with_name(f"{following}.log"))]
+    arguments += [f"--next-job={option}" for option in options]
+    program = (sys.executable, "-m", "bloomery.cli", "train", "segment")
+    return NextSegment(following, tuple(options), (*program, *arguments))

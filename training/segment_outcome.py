@@ -1,0 +1,72 @@
+"""Turn what the processes of a segment left behind into the segment's record."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from bloomery.base.atomic import read_json
+from bloomery.base.errors import BloomeryError, TryAgainError
+from bloomery.contracts.paths import RunPaths
+from bloomery.contracts.segment import STOP_FILE, Fault, Segment, SegmentStatus
+from bloomery.contracts.segment_start import SegmentStart
+from training.job_end import end_by_signal
+from training.resume.resolve_resume import ResumePoint
+from training.run_processes import BY_SIGNAL
+from training.segment_record import crashes_before, ending, place_and_time, saved_more
+
+
+def outcome(
+    resume: ResumePoint, paths: RunPaths, start: SegmentStart, result: Path, code: int
+) -> tuple[Segment, BloomeryError | None]:
+    """Return the segment that the processes reported, and the error to raise (None if there is no error to raise).
+
+    If the processes reported no segment, return a failed or crashed segment at the position of the newest checkpoint.
+
+    Args:
+        resume: configuration of the segment and the checkpoint from which it resumed.
+        paths: paths of the run.
+        start: start of the segment's launcher.
+        result: file in which rank 0 reported the segment, or a rank its error. The file is removed.
+        code: exit code of the processes.
+    """
+    answer: dict[str, Any] = read_json(result) if result.exists() else {}
+    result.unlink(missing_ok=True)
+    # torchrun exits with 1 when it is stopped, even if every rank saved and ended. So the ranks' result file decides.
+    if "segment" in answer:
+        return _reported(resume, paths, start, Segment.model_validate(answer["segment"])), None
+    message = f"the segment's processes ended with code {code}"
+    if "error" in answer:
+        message = str(answer["error"])
+        # A temporary fault, such as an unreachable file server, counts as a crash. `max_crashes` limits the retries.
+        if answer["exit_code"] != TryAgainError.exit_code:
+            error = BloomeryError(message)
+            error.exit_code = answer["exit_code"]
+            return ending(resume, paths, start, SegmentStatus.FAILED, message), error
+    elif _signalled(paths):
+        # The processes were ended before they could save.
+        why = end_by_signal(start.job, start.restarts)
+        status = SegmentStatus.STOPPED if why.fault is None else SegmentStatus.CRASHED
+        return ending(resume, paths, start, status, f"{why.message}; {message}", fault=why.fault), None
+    return ending(resume, paths, start, SegmentStatus.CRASHED, message, fault=Fault.PROCESS), None
+
+
+def _reported(resume: ResumePoint, paths: RunPaths, start: SegmentStart, found: Segment) -> Segment:
+    """Complete the segment that rank 0 reported."""
+    new_checkpoint = saved_more(resume.after_segment(paths), start)
+    crashes = crashes_before(paths, start.number, new_checkpoint)
+    update: dict[str, object] = {"new_checkpoint": new_checkpoint, "crashes": crashes, **place_and_time(start)}
+    if found.status is SegmentStatus.STOPPED and _signalled(paths):
+        why = end_by_signal(start.job, start.restarts)
+        update["message"] = why.message
+        if why.fault is Fault.TIME_LIMIT:
+            update["status"] = SegmentStatus.TIME_LIMIT
+        elif why.fault is not None:
+            update |= {"status": SegmentStatus.CRASHED, "fault": why.fault, "crashes": crashes + 1}
+    return found.model_copy(update=update)
+
+
+def _signalled(paths: RunPaths) -> bool:
+    """Whether a signal to the launcher, and not a person's stop file, asked the training to stop."""
+    stop = paths.control / STOP_FILE
+    return stop.is_file() and stop.read_bytes() == BY_SIGNAL.encode()
