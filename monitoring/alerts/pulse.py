@@ -31,6 +31,8 @@ def pulse_line(status: RunStatus, time: str, active: list[str]) -> str:
         parts += [f"loss {where.loss:.4g}"] if where.loss is not None else []
         parts.append(f"{format_count(where.tokens_per_second).strip()} tokens/s")
         parts.append(f"last iteration {format_seconds(where.age_seconds)} ago")
+    elif unfinished := [each for each in status.data if each.done < each.total]:
+        parts.append(f"{unfinished[0].stage} {unfinished[0].done:,} of {unfinished[0].total:,}")
     parts.append(_queue(status))
     parts += [f"newest checkpoint {status.checkpoint.name}"] if status.checkpoint else []
     parts += [f"time left {format_seconds(status.progress.seconds_left)}"] if status.progress else []

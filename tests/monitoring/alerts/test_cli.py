@@ -17,6 +17,7 @@ from webhook import running_webhook
 from bloomery.base.atomic import write_json
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.segment import SegmentStatus
+from bloomery.contracts.workflow_state import WorkflowRecord, WorkflowState, write_workflow
 
 pytestmark = pytest.mark.slow
 
@@ -75,6 +76,14 @@ def test_a_run_that_a_person_stopped_is_not_reported(idle: RunPaths) -> None:
     assert "no alerts" in bloomery("watch", "--run", str(idle.run), "--once").stdout
     value = json.loads(bloomery("alerts", "list", "--run", str(idle.run), "--json").stdout)
     assert value["alerts"] == []
+
+
+def test_a_run_whose_workflow_has_built_its_target_is_not_reported(idle: RunPaths) -> None:
+    record = WorkflowRecord(
+        state=WorkflowState.FINISHED, target="corpus", config_digest="x", started="2026-01-01T00:00:00Z"
+    )
+    write_workflow(idle, record)
+    assert "no alerts" in bloomery("watch", "--run", str(idle.run), "--once").stdout
 
 
 def test_a_damaged_file_of_the_run_is_reported_if_it_stays_damaged(idle: RunPaths) -> None:
