@@ -64,3 +64,18 @@ def fuzz(result: Result) -> Iterator[Row]:
         "0",
         f"{len(result['failures'])}",
     )
+
+
+def alerts(result: Result) -> Iterator[Row]:
+    """Yield the rows of bench/alerts.py."""
+    found, limits = result["faults"], result["limits"]
+    yield Row(
+        f"alerts and recoveries that a webhook receives for {found['faults']} different faults",
+        f"{limits['alerts']} and {limits['recoveries']}",
+        f"{found['alerts']} and {found['recoveries']}; {found['other_messages']} other messages",
+    )
+    yield Row(
+        f"false alarms of all detectors per 100,000 clean iterations; {result['clean_iterations']:,} were simulated",
+        f"{limits['false_alarms_per_100000']:g}",
+        f"{result['false_alarms_per_100000']:g}",
+    )

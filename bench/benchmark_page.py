@@ -66,6 +66,7 @@ SECTIONS: dict[str, dict[str, Callable[[rows.Result], Iterator[rows.Row]]]] = {
         "hostile_edits": faults.hostile_edits,
         "non_finite": faults.non_finite,
         "crashes": faults.crashes,
+        "alerts": faults.alerts,
         "fuzz": faults.fuzz,
     },
 }

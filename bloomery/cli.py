@@ -67,7 +67,8 @@ VERBS: dict[str, tuple[str, str]] = {
     "export": ("export.cli", "Export a checkpoint as a transformers model, and verify the model."),
     "publish": ("export.publish_cli", "Publish the exported model on a Hub or in a local folder."),
     "sync": ("monitoring.sync_cli", "Upload the logs of a run to a Hub once."),
-    "watch": ("monitoring.watch_cli", "Upload the logs of a run to a Hub every few minutes."),
+    "watch": ("monitoring.watch_cli", "Watch a run: upload its logs to a Hub every few minutes, and raise alerts."),
+    "alerts": ("monitoring.alerts.cli", "List and acknowledge the alerts of a run, and test where they are sent."),
     "tail": ("monitoring.tail_cli", "Show the last lines of a run's log, on this machine or on a Hub."),
     "monitor": ("monitoring.cli", "Plot the loss and other values of a training."),
 }

@@ -25,7 +25,7 @@ from monitoring.sync_state import failing, read_state, write_sync
 
 _LONGEST_END_SECONDS = 110.0
 """Longest time from a request to stop until the loop ends. The workflow waits longer
-(`bloomery.orchestration.sync_process`)."""
+(`bloomery.orchestration.watcher`)."""
 _PATIENCE_SECONDS = 30.0
 """How long syncs retry after a request to stop."""
 _LITTLE_PATIENCE_SECONDS = 5.0

@@ -1,4 +1,4 @@
-"""`bloomery watch`: the command line of `monitoring.sync_loop`."""
+"""`bloomery watch`: the command line of `monitoring.watch`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(help="Push the logs of a run to a Hub every few minutes.", add_completion=False)
+app = typer.Typer(
+    help="Watch a run: push its logs to a Hub, raise alerts, and write PULSE lines.", add_completion=False
+)
 
 
 @app.command()
@@ -24,26 +26,61 @@ def watch(
         float, typer.Option(min=0, help="Seconds for which calls to the Hub are retried while it is unavailable.")
     ] = 60.0,
     until_stopped: Annotated[
-        bool, typer.Option(help="Continue to sync after the training has ended, until a signal stops the command.")
+        bool, typer.Option(help="Continue after the run has ended, until a signal stops the command.")
     ] = False,
+    once: Annotated[
+        bool,
+        typer.Option(
+            "--once",
+            help="Look once, send what is due, print the PULSE line, and end. Use this with cron. Logs are not pushed.",
+        ),
+    ] = False,
+    submit: Annotated[
+        bool,
+        typer.Option(
+            "--submit",
+            help="Submit a small SLURM job that looks repeatedly and submits its successor, until the run has "
+            "finished. The job cannot push logs, because it does not get the Hub's token.",
+        ),
+    ] = False,
+    job_minutes: Annotated[
+        float, typer.Option(min=0.01, max=10_000, help="Minutes for which each job of --submit looks.")
+    ] = 60.0,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(help="Option of sbatch for the jobs of --submit, such as --option=--partition=small. Repeatable."),
+    ] = None,
+    in_job: Annotated[bool, typer.Option("--in-job", hidden=True)] = False,
 ) -> None:
-    """Push the logs of a run to a Hub every few minutes, until the training has ended and all its logs are pushed.
+    """Watch a run until it has finished: push its logs to a Hub every few minutes, and look for conditions that a
+    person must know every `alerts.every_seconds`.
 
-    After the signal TERM or INT, sync once more and end.
+    After the signal TERM or INT, sync once more and end. Without a Hub, the command raises alerts only.
     """
-    from bloomery.base.errors import ConfigError
-    from bloomery.base.hub_access import why_local
+    from bloomery.base.progress import say
     from bloomery.contracts.paths import RunPaths
-    from monitoring.sync_loop import SyncLoop
-    from monitoring.sync_run import read_publish_stage
+    from bloomery.orchestration.prepare_run import check_run
+    from monitoring.alerts.look import look_once
+    from monitoring.alerts.slurm_watch import STOP_NAME, alive_jobs, watch_in_job
+    from monitoring.alerts.slurm_watch import submit as submit_job
+    from monitoring.training_progress import epoch_now
+    from monitoring.watch import watch_run
 
-    paths = RunPaths(run)
-    reason = why_local(hub=read_publish_stage(paths).publish.hub)
-    if reason is not None:
-        raise ConfigError(
-            f"no Hub is configured: {reason}",
-            where=str(run),
-            expected="publish.hub: true, and an endpoint and a token of a Hub, as docs/how-to/export.md describes",
-        )
-    every_seconds = None if every is None else 60 * every
-    SyncLoop(paths, every_seconds, until_stopped=until_stopped, retry_seconds=retry_seconds).run()
+    paths, options = RunPaths(run), option or []
+    if sum((once, submit, in_job)) > 1:
+        raise typer.BadParameter("use only one of --once and --submit")
+    if once:
+        check_run(run)
+        print(look_once(paths, epoch_now(), wait_seconds=30.0).pulse)
+    elif submit:
+        check_run(run)
+        if alive := alive_jobs(paths):
+            say(f"the job {alive[0].job} watches this run already")
+            return
+        print(submit_job(paths, job_minutes, options))
+        say(f"the job looks at the run; it cannot push logs to a Hub. To end it: touch {paths.alerts / STOP_NAME}")
+    elif in_job:
+        watch_in_job(paths, job_minutes, options)
+    else:
+        every_seconds = None if every is None else 60 * every
+        watch_run(paths, every_seconds, until_stopped=until_stopped, retry_seconds=retry_seconds)

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
+from bloomery.config.alerts import AlertsConfig
 from bloomery.config.corpus import CorpusConfig
 from bloomery.config.delivery import ExportConfig, PublishConfig
 from bloomery.config.model import ModelConfig
@@ -63,6 +64,8 @@ class RunConfig(Section):
     """Settings of the export of the trained model."""
     publish: PublishConfig = PublishConfig()
     """Settings of the publication of the model and the logs."""
+    alerts: AlertsConfig = AlertsConfig()
+    """Alerts about a run that needs a person, and where they are sent."""
     plan: PlanConfig = PlanConfig()
     """Assumptions of `bloomery plan`."""
 

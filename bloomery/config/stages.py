@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from bloomery.base.atomic import dump_json, read_json, write_if_changed
 from bloomery.base.errors import InputError
+from bloomery.config.alerts import AlertsConfig
 from bloomery.config.corpus import (
     DedupConfig,
     IngestConfig,
@@ -300,6 +301,17 @@ class PublishStage(Section):
     def logs_repository(self) -> str:
         """Name of the repository or local folder of the logs."""
         return self.publish.logs_repository or f"{self.model_name}-logs"
+
+
+class AlertsStage(Section):
+    """Watching the run and sending alerts."""
+
+    name: str
+    """Name of the run."""
+    alerts: AlertsConfig
+    """Settings of the alerts."""
+    sync_minutes: float
+    """Minutes between two uploads of the logs (`publish.sync_minutes`)."""
 
 
 def write_stage(path: Path, section: Section) -> bool:

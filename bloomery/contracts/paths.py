@@ -160,6 +160,16 @@ class RunPaths:
         return self.monitoring / "sync.json"
 
     @property
+    def alerts(self) -> Path:
+        """Folder of the state of the alerts, and of the list of all messages."""
+        return self.run / "alerts"
+
+    @property
+    def alert_settings(self) -> Path:
+        """Section of the configuration that `bloomery watch` reads."""
+        return self.config / "alerts" / "settings.json"
+
+    @property
     def report(self) -> Path:
         """Folder of corpus.json and the report's pages."""
         return self.run / "report"

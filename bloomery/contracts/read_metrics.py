@@ -89,6 +89,17 @@ def newest_records(path: Path) -> Iterator[Record]:
             yield record
 
 
+def newest_validations(path: Path, limit: int) -> Iterator[ValidationRecord]:
+    """Yield the validations among the last `limit` bytes of a metrics file, newest first.
+
+    Lines of other records are not parsed. Yield nothing if the file does not exist.
+    """
+    for line in _newest_lines(path, limit):
+        record = _record_or_none(line) if b'"validation":' in line else None
+        if isinstance(record, ValidationRecord):
+            yield record
+
+
 def last_records(path: Path) -> tuple[MetricsRecord | None, ValidationRecord | None]:
     """Return the newest step and the newest validation of a metrics file. Lines that are not records are skipped.
 

@@ -161,6 +161,14 @@ class DivergenceDetector:
         """Return the number of past iterations that a new detector must see before it judges like an older detector."""
         return max(window, BLOCK * (_LEAST_LEVELS + _LEVEL_BLOCKS)) + BLOCK * (_LEVEL_BLOCKS + _QUIET_BLOCKS + 1)
 
+    @property
+    def last_high_iteration(self) -> int | None:
+        """Last iteration of the newest block in which the loss was too high. None if the loss was never too high.
+
+        It grows while a divergence continues, although `seen` returns a divergence only once.
+        """
+        return None if self._last_high is None else self._last_high * BLOCK
+
     def seen(
         self, iteration: int, loss: float | None, grad_norm: float | None, *, length: int = 0, stage: int = 0
     ) -> Divergence | None:

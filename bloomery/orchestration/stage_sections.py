@@ -14,6 +14,7 @@ from bloomery.config.section import Section
 from bloomery.config.sources import FileSource, HubSource, MegatronSource, RowSource, Source
 from bloomery.config.stages import (
     AdoptStage,
+    AlertsStage,
     CleanStage,
     CountStage,
     DecontaminateStage,
@@ -229,4 +230,8 @@ def stage_sections(config: RunConfig) -> dict[str, Section]:
             licences={source.name: source.licence for source in config.sources},
         ),
         "publish": PublishStage(name=config.name, model_name=config.model_name, publish=config.publish),
+        # A section in a folder is not published with the logs. This one may name folders of the user's machine.
+        "alerts/settings": AlertsStage(
+            name=config.name, alerts=config.alerts, sync_minutes=config.publish.sync_minutes
+        ),
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +14,7 @@ from bloomery.orchestration import slurm_jobs
 from bloomery.orchestration.compare_cluster import refuse_unfit_jobs
 from bloomery.orchestration.prepare_run import other_shards
 from bloomery.orchestration.run_plan import RunPlan
-from bloomery.orchestration.sync_process import SyncProcess
+from bloomery.orchestration.watcher import Watcher
 from bloomery.orchestration.workflow_command import record_command
 from bloomery.orchestration.workflow_end import RecordedWorkflow
 from bloomery.spec.refuse_unsupported import refuse_unexportable, refuse_untrainable
@@ -39,7 +40,7 @@ class WorkflowSession:
         """Whether the graph contains an export."""
         self._plan = plan
         self._logger = logger
-        self._sync: SyncProcess | None = None
+        self._watcher: Watcher | None = None
         self._recorded: RecordedWorkflow | None = None
 
     def start(
@@ -51,7 +52,7 @@ class WorkflowSession:
         rules: Collection[str] = (),
         shards_per_job: int = 1,
     ) -> None:
-        """Prepare the first job: refuse an unsupported run, remove stale files, start the sync, and set up SLURM jobs.
+        """Prepare the first job: refuse an unsupported run, remove stale files, start the watcher, set up SLURM jobs.
 
         A dry-run does not call this method.
 
@@ -79,21 +80,24 @@ class WorkflowSession:
             slurm_jobs.start_again()
         if is_main_process:
             self._recorded = RecordedWorkflow.begin(self._plan.paths, self._plan.config)
-            # The sync process inherits the token, so it must start before `hide_token` removes the token.
-            self._sync = SyncProcess.start(self._plan.paths.run, hub=self._plan.config.publish.hub)
+            # The watcher inherits the token, so it must start before `hide_token` removes the token.
+            self._watcher = Watcher.start(self._plan.paths.run)
         if on_cluster:
             slurm_jobs.remember_workflow(self._plan.paths, map(Path, snakemake_logs))
             slurm_jobs.hide_token()
+            # sbatch would copy these secrets into files of the scheduler. Only the watcher needs them.
+            for name in self._plan.config.alerts.secret_variables:
+                os.environ.pop(name, None)
 
     def stop(self, *, failed: bool = False) -> None:
-        """Record the end of the workflow, and push the logs once more.
+        """Record the end of the workflow, push the logs once more, and end the watcher.
 
-        A killed workflow does not call this method. Its sync process detects that the workflow ended, and stops.
+        A killed workflow does not call this method. Its watcher detects that the workflow ended, and stops.
         """
         if self._recorded is not None:
             self._recorded.end(failed=failed)
-        if self._sync is not None:
-            self._sync.stop()
+        if self._watcher is not None:
+            self._watcher.stop()
 
     def explain_failure(self, snakemake_logs: Sequence[str]) -> None:
         """After a failure, log where the log files are and the command that resumes the run.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from repository import ROOT
 
 from bloomery.base.errors import ConfigError, InputError
 from bloomery.orchestration import slurm_jobs, workflow_session
-from bloomery.orchestration.sync_process import SyncProcess
+from bloomery.orchestration.watcher import Watcher
 from bloomery.orchestration.workflow_session import WorkflowSession, exit_on_error
 
 
@@ -35,7 +36,7 @@ def steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     for name in ("start_again", "remember_workflow", "hide_token"):
         monkeypatch.setattr(slurm_jobs, name, step(name))
     monkeypatch.setattr(slurm_jobs, "end_data_jobs", step("end_data_jobs", False))
-    monkeypatch.setattr(SyncProcess, "start", step("start_sync"))
+    monkeypatch.setattr(Watcher, "start", step("start_watcher"))
     monkeypatch.setattr(workflow_session, "refuse_unfit_jobs", step("refuse_unfit_jobs"))
     return called
 
@@ -56,9 +57,9 @@ def test_other_errors_are_raised_unchanged() -> None:
         1 / 0  # noqa: B018
 
 
-def test_on_one_machine_only_the_sync_starts(tmp_path: Path, steps: list[str]) -> None:
+def test_on_one_machine_only_the_watcher_starts(tmp_path: Path, steps: list[str]) -> None:
     start(WorkflowSession(planned(tmp_path), LOGGER))
-    assert steps == ["start_sync"]
+    assert steps == ["start_watcher"]
 
 
 def test_only_the_main_process_starts_the_sync(tmp_path: Path, steps: list[str]) -> None:
@@ -69,7 +70,7 @@ def test_only_the_main_process_starts_the_sync(tmp_path: Path, steps: list[str])
 
 def test_on_a_cluster_the_sync_starts_before_the_token_is_hidden(tmp_path: Path, steps: list[str]) -> None:
     start(WorkflowSession(planned(tmp_path), LOGGER), on_cluster=True)
-    assert steps == ["refuse_unfit_jobs", "end_data_jobs", "start_sync", "remember_workflow", "hide_token"]
+    assert steps == ["refuse_unfit_jobs", "end_data_jobs", "start_watcher", "remember_workflow", "hide_token"]
 
 
 def test_the_workflow_restarts_after_it_cancels_jobs_of_an_earlier_workflow(
@@ -121,7 +122,7 @@ def test_an_unsupported_model_is_refused_only_if_its_training_or_export_is_reque
 ) -> None:
     session = WorkflowSession(planned(tmp_path, model=model), LOGGER)
     start(session)
-    assert steps == ["start_sync"]
+    assert steps == ["start_watcher"]
     setattr(session, wanted, True)
     with pytest.raises(SystemExit) as caught:
         start(session)
@@ -155,20 +156,30 @@ def test_shards_of_removed_parts_are_deleted(tmp_path: Path, steps: list[str]) -
     assert [path.exists() for path in files] == [True, False, False]
 
 
-def test_a_started_sync_is_stopped(tmp_path: Path, steps: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    class Sync:
+def test_jobs_of_a_cluster_do_not_get_the_urls_of_alerts(
+    tmp_path: Path, steps: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ("BLOOMERY_ALERT_URLS", "BLOOMERY_HEARTBEAT_URL")
+    for name in names:
+        monkeypatch.setenv(name, "json://secret")
+    start(WorkflowSession(planned(tmp_path), LOGGER), on_cluster=True)
+    assert not set(names) & set(os.environ)
+
+
+def test_a_started_watcher_is_stopped(tmp_path: Path, steps: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    class Recorded:
         stopped = 0
 
         def stop(self) -> None:
             self.stopped += 1
 
-    sync = Sync()
+    watcher = Recorded()
     session = WorkflowSession(planned(tmp_path), LOGGER)
     session.stop()
-    monkeypatch.setattr(SyncProcess, "start", lambda run, hub: sync)
+    monkeypatch.setattr(Watcher, "start", lambda run: watcher)
     start(session)
     session.stop()
-    assert sync.stopped == 1
+    assert watcher.stopped == 1
 
 
 def test_a_failure_names_the_logs_and_the_command_that_resumes(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -82,10 +81,18 @@ def test_a_sync_that_hangs_is_killed_and_the_next_sync_succeeds(hub, run):
     assert arrived(hub, run)
 
 
-def test_a_watch_without_a_hub_or_without_a_run_fails_immediately(hub, run, start):
+def test_a_watch_without_a_hub_raises_alerts_only(hub, run, start):
     process = start("watch", "--run", str(run.paths.run), HF_ENDPOINT=None)
-    assert "HF_ENDPOINT is not set" in process.communicate(timeout=30)[1]
-    assert process.returncode == 2
+    pulse = run.paths.run / "logs" / "pulse.log"
+    wait_for(lambda: pulse.exists() and pulse.read_text().endswith("\n"), 60, process)
+    process.send_signal(signal.SIGTERM)
+    talk = process.communicate(timeout=30)[1]
+    assert "the logs are not pushed to a Hub, because HF_ENDPOINT is not set" in talk
+    assert process.returncode == 0
+    assert not hub.has(LOGS)
+
+
+def test_a_watch_without_a_run_fails_immediately(run, start):
     (run.paths.config / "publish.json").unlink()
     process = start("watch", "--run", str(run.paths.run))
     assert "no such file" in process.communicate(timeout=30)[1]
@@ -95,9 +102,9 @@ def test_a_watch_without_a_hub_or_without_a_run_fails_immediately(hub, run, star
 WORKFLOW = """
 import sys, time
 from pathlib import Path
-from bloomery.orchestration.sync_process import SyncProcess
-watch = SyncProcess.start(Path(sys.argv[1]), hub=True)
-print(watch._process.pid, flush=True)
+from bloomery.orchestration.watcher import Watcher
+watch = Watcher.start(Path(sys.argv[1]))
+print(watch.pid, flush=True)
 sys.stdin.readline()
 watch.stop()
 """
@@ -127,22 +134,56 @@ def test_a_watch_ends_with_its_workflow_after_a_last_sync(hub, run, killed):
         workflow.communicate()
 
 
-def test_a_workflow_reports_at_its_end_that_its_watch_died(hub, run):
-    (run.paths.config / "publish.json").unlink()
-    code = WORKFLOW.replace("sys.stdin.readline()", "watch._process.wait()")
+@pytest.mark.parametrize("hub_configured", [True, False])
+def test_a_killed_watch_is_started_again_with_the_same_token(hub, run, hub_configured):
+    environment = dict(run.environment)
+    if not hub_configured:
+        del environment["HF_ENDPOINT"]
+    # Like a workflow on a cluster, this one removes the token from its own environment after the start.
+    code = WORKFLOW.replace("sys.stdin", "import os; os.environ.pop('HF_TOKEN')\nsys.stdin")
     command = [sys.executable, "-c", code, str(run.paths.run)]
-    done = subprocess.run(command, env=run.environment, capture_output=True, text=True, timeout=30)
-    assert "the logs were not pushed to the Hub while the workflow ran" in done.stderr
-    assert "no such file" in (run.paths.run / "logs" / "watch.log").read_text()
+    workflow = subprocess.Popen(
+        command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    pulse = run.paths.run / "logs" / "pulse.log"
+    try:
+        pid = int(workflow.stdout.readline())
+        wait_for(lambda: pulse.exists() and (synced(run) or not hub_configured), 60, workflow)
+        for _ in range(2):
+            lines = pulse.read_text()
+            os.kill(pid, signal.SIGKILL)
+            wait_for(lambda pid=pid: [each for each in children(workflow.pid) if each != pid], 60, workflow)
+            # The new watcher looks at the run.
+            wait_for(lambda lines=lines: len(pulse.read_text()) > len(lines), 60, workflow)
+            (pid,) = children(workflow.pid)
+        run.append(4, 9)
+        workflow.stdin.write("\n")
+        workflow.stdin.flush()
+        talk = workflow.communicate(timeout=60)[1]
+        assert talk.count("the watcher of the run ended unexpectedly (exit code -9)") == 2
+        assert "it starts again in 1 s" in talk
+        assert "it starts again in 2 s" in talk
+        assert arrived(hub, run) if hub_configured else not hub.has(LOGS)
+        assert TOKEN not in talk + (run.paths.run / "logs" / "watch.log").read_text()
+    finally:
+        workflow.kill()
+        workflow.communicate()
 
 
-def test_a_workflow_without_a_hub_starts_no_watch(run):
-    code = (
-        "import sys; from pathlib import Path; from bloomery.orchestration.sync_process import SyncProcess\n"
-        "print(SyncProcess.start(Path(sys.argv[1]), hub=False))"
+def children(pid):
+    """Return the living children of a process."""
+    return [each.pid for each in psutil.Process(pid).children() if each.status() != psutil.STATUS_ZOMBIE]
+
+
+def test_a_watcher_that_always_fails_is_started_rarely_and_reported(hub, run):
+    (run.paths.config / "publish.json").unlink()
+    code = WORKFLOW.replace(
+        "sys.stdin.readline()",
+        "import time\nlog = Path(sys.argv[1]) / 'logs/watch.log'\n"
+        "while not log.exists() or log.read_text().count('no such file') < 2: time.sleep(0.05)\n"
+        "watch._process.wait()",
     )
     command = [sys.executable, "-c", code, str(run.paths.run)]
-    done = subprocess.run(command, env=run.environment, capture_output=True, text=True, timeout=30)
-    assert done.stdout.strip() == "None"
-    assert not (run.paths.run / "logs").exists()
-    assert json.loads((run.paths.config / "publish.json").read_text())["publish"]["hub"] is True
+    done = subprocess.run(command, env=run.environment, capture_output=True, text=True, timeout=60)
+    assert "the watcher of the run ended unexpectedly (exit code 1); it starts again in 1 s" in done.stderr
+    assert "the run is not watched, because the watcher failed" in done.stderr
