@@ -58,7 +58,7 @@ def test_processes_that_cannot_continue_are_ended(tmp_path: Path, monkeypatch: p
     def failure() -> str | None:
         return "another node is lost" if begun.exists() else None
 
-    assert run_processes(command, os.environ, RunPaths(tmp_path), failure) == -signal.SIGKILL
+    assert run_processes(command, os.environ, RunPaths(tmp_path), failure=failure).code == -signal.SIGKILL
 
 
 _LAUNCHER = """

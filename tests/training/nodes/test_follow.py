@@ -23,7 +23,7 @@ def test_a_node_kills_its_processes_when_node_0_is_lost_and_joins_the_next_node_
     node = nodes.node()
     with nodes.group() as group:
         group.wait_for_nodes()
-        with group.segment(1):
+        with group.segment(1, {}):
             wait_for(lambda: mark.exists() and mark.read_text())
             # A node 0 that is killed closes its connections without a message.
             group._nodes[1].link.close()
@@ -32,7 +32,7 @@ def test_a_node_kills_its_processes_when_node_0_is_lost_and_joins_the_next_node_
             assert "is lost" in str(group._failure)
         nodes.program = "pass"
         group.wait_for_nodes()
-        with group.segment(2):
+        with group.segment(2, {}):
             pass
     node.join()
     assert node.error is None

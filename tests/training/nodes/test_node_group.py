@@ -24,7 +24,7 @@ def test_a_node_runs_the_processes_of_each_segment_and_ends_with_node_0(nodes: L
         node = nodes.node()
         for number in (1, 2):
             group.wait_for_nodes()
-            with group.segment(number):
+            with group.segment(number, {}):
                 wait_for(lambda number=number: marks.exists() and len(marks.read_text()) == number)
             assert group.failure() is None
         assert 20_000 <= group.port < 40_000
@@ -48,7 +48,7 @@ def test_failed_processes_of_a_node_end_the_segment_as_a_fault_of_a_process(node
     with nodes.group() as group:
         node = nodes.node()
         group.wait_for_nodes()
-        with group.segment(1):
+        with group.segment(1, {}):
             wait_for(group.failure)
         host = socket.gethostname()
         assert group.failure() == f"the processes of node 1 ({host}) ended with code 3"
@@ -66,12 +66,12 @@ def test_processes_that_outlive_those_of_node_0_are_killed_and_their_end_is_no_f
     with nodes.group() as group:
         node = nodes.node()
         group.wait_for_nodes()
-        with group.segment(1):
+        with group.segment(1, {}):
             pass
         assert group.failure() is None
         nodes.program = "pass"
         group.wait_for_nodes()
-        with group.segment(2):
+        with group.segment(2, {}):
             pass
     node.join()
     assert node.error is None
@@ -95,7 +95,7 @@ def test_a_stop_of_a_node_during_a_segment_asks_the_training_to_save_and_end(nod
     with nodes.group() as group:
         node = nodes.node()
         group.wait_for_nodes()
-        with group.segment(1):
+        with group.segment(1, {}):
             node.stop.asked = True
             wait_for(stop.exists)
         assert stop.read_text() == BY_SIGNAL
@@ -185,7 +185,7 @@ def test_a_stranger_on_the_port_does_not_disturb_the_nodes(nodes: LocalNodes, li
         stranger.sendall(line)
         node = nodes.node()
         group.wait_for_nodes()
-        with group.segment(1):
+        with group.segment(1, {}):
             pass
     node.join()
     assert node.error is None
