@@ -24,6 +24,7 @@ from bloomery.contracts.segment import STOP_FILE, Segment, SegmentStatus, clear_
 from bloomery.contracts.segment_start import SegmentStart, read_start, write_start
 from bloomery.contracts.train_stage import read_configured
 from bloomery.spec.refuse_unsupported import refuse_untrainable
+from training.checkpoint.next_checkpoint import next_checkpoint_bytes
 from training.job_end import restart_count
 from training.loop.hold_lease import lease
 from training.next_segment import NextJob, NextSegment
@@ -44,6 +45,7 @@ from training.start_command import (
     result_path,
     start_command,
 )
+from training.wait_for_space import RECORD_BYTES, wait_for_space
 from training.watch_ranks import RankWatch
 
 
@@ -162,6 +164,7 @@ def _run(launch: _Launch, configured: TrainStage) -> tuple[Segment, BloomeryErro
         say(f"segment {number} has already ended with {ended}, so it is not run again")
         return before[-1], None
     _heed_stop(paths)
+    wait_for_space(paths, max(RECORD_BYTES, next_checkpoint_bytes(resume.stage, paths) or 0))
     if launch.nodes is not None:
         launch.nodes.wait_for_nodes()
     iteration = None if resume.checkpoint is None else resume.checkpoint.iteration
@@ -172,6 +175,7 @@ def _run(launch: _Launch, configured: TrainStage) -> tuple[Segment, BloomeryErro
     following = _following(launch, limits.max_segments)
     try:
         segment, error = _run_processes(launch, start, resume)
+        wait_for_space(paths, RECORD_BYTES)
         record(paths, segment)
         if segment.status is SegmentStatus.FINISHED:
             forget_starts(paths)
@@ -188,7 +192,7 @@ def _run(launch: _Launch, configured: TrainStage) -> tuple[Segment, BloomeryErro
         if error is not None or segment.status is SegmentStatus.FINISHED:
             following.cancel()
         else:
-            following.stop()
+            following.leave()
     return segment, error
 
 
@@ -196,7 +200,7 @@ def _following(launch: _Launch, max_segments: int) -> NextJob | None:
     """Start to submit the job of the next segment, if this segment runs in a job and may have a successor."""
     if launch.following is None or launch.start.job is None or launch.start.number >= max_segments:
         return None
-    job = NextJob(launch.following, launch.start.job)
+    job = NextJob(launch.following, launch.start.job, launch.paths)
     job.start()
     return job
 

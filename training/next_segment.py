@@ -13,12 +13,15 @@ import sys
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from bloomery.base import slurm
 from bloomery.base.errors import BloomeryError
 from bloomery.base.progress import say
 from bloomery.config.site import load_site
+from bloomery.contracts.paths import RunPaths
+from bloomery.orchestration.exclude_option import exclude_option
 from bloomery.orchestration.settle_training import live_job_of_segment, training_comment
 from bloomery.orchestration.slurm_jobs import shell_prefix
 from bloomery.orchestration.submission import is_temporary
@@ -43,9 +46,11 @@ class NextSegment:
 class NextJob:
     """The job of the next segment, which a thread submits while this segment trains."""
 
-    def __init__(self, segment: NextSegment, job: str) -> None:
+    def __init__(self, segment: NextSegment, job: str, paths: RunPaths) -> None:
         """Prepare the submission. `job` is the id of this segment's job."""
-        self._segment, self._job = segment, job
+        self._segment, self._job, self._paths = segment, job, paths
+        self._excluded: str | None = None
+        """Option of sbatch for the nodes that the submitted job excludes."""
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._submit, name="next-segment", daemon=True)
 
@@ -53,14 +58,29 @@ class NextJob:
         """Start the thread."""
         self._thread.start()
 
-    def stop(self) -> None:
-        """End the attempts to submit the job. A job in the queue stays there."""
+    def leave(self) -> None:
+        """End the attempts to submit the job. A job in the queue stays there, and excludes the nodes that failed."""
+        self._end()
+        excluded = self._exclude_option()
+        if excluded is None or excluded == self._excluded:
+            return
+        try:
+            if (job := self._queued()) is not None:
+                slurm.call("scontrol", "update", f"jobid={job.job}", f"excnodelist={excluded.partition('=')[2]}")
+                say(f"SLURM job {job.job} of the next segment excludes the nodes {excluded.partition('=')[2]}")
+        except BloomeryError as error:
+            say(f"the job of the next segment may use an excluded node: {error}")
+
+    def _end(self) -> None:
         self._ended.set()
         self._thread.join()
 
+    def _exclude_option(self) -> str | None:
+        return exclude_option(self._paths, datetime.now(UTC))
+
     def cancel(self) -> None:
         """Cancel the job, because the chain of segments has ended."""
-        self.stop()
+        self._end()
         try:
             if (job := self._queued()) is not None:
                 slurm.call("scancel", job.job)
@@ -95,6 +115,7 @@ class NextJob:
             TryAgainError: sbatch failed.
         """
         shown = slurm.show_job(self._job)
+        self._excluded = self._exclude_option()
         log = Path(shown["StdOut"]).parent.with_name(str(self._segment.number)) / "%j.log"
         log.parent.mkdir(parents=True, exist_ok=True)
         script = (
@@ -108,6 +129,7 @@ class NextJob:
             *("sbatch", "--parsable", "--export=ALL", f"--dependency=afterany:{self._job}"),
             *(f"--job-name={shown['JobName']}", f"--comment={training_comment(self._segment.number)}"),
             *(f"--output={log}", f"--chdir={Path.cwd()}", *self._segment.options),
+            *((self._excluded,) if self._excluded is not None else ()),
         ]
         # Variables that describe this job must not describe the next one.
         environment = {key: value for key, value in os.environ.items() if not _of_this_job(key)}

@@ -45,7 +45,8 @@ def outcome(
         if answer.get("first_failure") is not None:
             failed = FirstFailure.model_validate(answer["first_failure"])
         # A temporary fault, such as an unreachable file server, counts as a crash. `max_crashes` limits the retries.
-        if answer["exit_code"] != TryAgainError.exit_code:
+        # After a full disk, the next launcher waits for space (`training.wait_for_space`).
+        if answer["exit_code"] != TryAgainError.exit_code and fault is not Fault.DISK:
             error = BloomeryError(message)
             error.exit_code = answer["exit_code"]
             return ending(resume, paths, start, SegmentStatus.FAILED, message, first_failure=failed), error

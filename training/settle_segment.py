@@ -28,6 +28,7 @@ from training.job_end import end_by_state
 from training.loop.hold_lease import lease
 from training.resume.resolve_resume import ResumePoint
 from training.segment_record import ending, judge_crash, read_history, record
+from training.wait_for_space import RECORD_BYTES, wait_for_space
 
 _WAIT_SECONDS = 600.0
 _POLL_SECONDS = 0.5
@@ -62,6 +63,7 @@ def settle_segment(config: Path, run: Path, number: int, output: Path, job: str,
                 time.sleep(_POLL_SECONDS)
                 continue
             if not output.exists():
+                wait_for_space(paths, RECORD_BYTES)
                 settle(read_configured(config, paths), paths, number, output, job, state)
 
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from bloomery.base.errors import BloomeryError, InputError, ResourceError, TryAgainError
+from bloomery.base.errors import BloomeryError, InputError, NoSpaceError, ResourceError, TryAgainError
 from bloomery.base.json_text import parse_json
 from bloomery.base.unreadable import why_unreadable
 
@@ -32,6 +32,7 @@ _EXPLAINED = {
     errno.ENOTDIR: "there is a file where a folder should be",
     errno.EISDIR: "there is a folder where a file should be",
 }
+_NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
 _PASSING = {errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.ENOTCONN, errno.ESHUTDOWN}
 """Errors of a network file system whose server is unreachable or was unreachable a short time ago. A failing disk
 reports EIO, too."""
@@ -73,7 +74,8 @@ def known_error(error: BloomeryError | OSError) -> BloomeryError | None:
         return TryAgainError(os.strerror(number), where=where, expected=expected)
     if number in _EXPLAINED:
         expected = "a path that this user may read and write, with free space"
-        return ResourceError(_EXPLAINED[number], where=where, expected=expected)
+        kind = NoSpaceError if number in _NO_SPACE else ResourceError
+        return kind(_EXPLAINED[number], where=where, expected=expected)
     return None
 
 

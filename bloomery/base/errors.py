@@ -55,6 +55,10 @@ class ResourceError(BloomeryError):
     """The machine lacks something: disk space, permission, memory, a program."""
 
 
+class NoSpaceError(ResourceError):
+    """The disk is full, or the quota is used up. The same call can succeed after space was freed."""
+
+
 class TryAgainError(BloomeryError):
     """A temporary fault (network, a lock held by another process). The same call may succeed later."""
 

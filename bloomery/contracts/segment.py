@@ -77,6 +77,8 @@ class Fault(StrEnum):
     """A node of the job failed."""
     MEMORY = "memory"
     """The scheduler ended the job because it used too much memory."""
+    DISK = "disk"
+    """The disk of the run was full, or its quota was used up."""
     CANCELLED = "cancelled"
     """Somebody who does not own the run, such as an administrator, cancelled the job."""
     SIGNAL = "signal"

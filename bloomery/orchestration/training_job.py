@@ -95,7 +95,8 @@ def sbatch_options(resources: Mapping[str, Any]) -> list[str]:
     }
     options = [f"{flag}={resources[name]}" for name, flag in flags.items() if resources.get(name) is not None]
     extra = str(resources.get("slurm_extra", "")).split()
-    return [*options, *(word for word in extra if not word.startswith("--dependency="))]
+    # The launcher adds its own dependency and the nodes that are excluded at that time.
+    return [*options, *(word for word in extra if not word.startswith(("--dependency=", "--exclude=")))]
 
 
 def training_job(config: RunConfig, site: Site) -> TrainingJob:

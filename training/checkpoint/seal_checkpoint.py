@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bloomery.base.atomic import explained, fsync_folder, write_text
-from bloomery.base.errors import BloomeryError, ResourceError
+from bloomery.base.errors import BloomeryError, NoSpaceError
 from bloomery.base.units import format_bytes
 from bloomery.config.training_loop import CheckpointConfig
 from bloomery.contracts.checkpoint import (
@@ -54,7 +54,7 @@ class CheckpointFolders:
         """Create the `work` folder of `iteration`.
 
         Raises:
-            ResourceError: fewer than `needed_bytes` are free. The error is raised before any file is written.
+            NoSpaceError: fewer than `needed_bytes` are free. The error is raised before any file is written.
         """
         work = self.work(iteration)
         self.give_up()
@@ -64,7 +64,7 @@ class CheckpointFolders:
         free = shutil.disk_usage(work).free
         if free < needed_bytes:
             self.give_up()
-            raise ResourceError(
+            raise NoSpaceError(
                 f"the disk is full: a checkpoint needs {format_bytes(needed_bytes)}, but only {format_bytes(free)} "
                 "are free",
                 where=str(self.folder),

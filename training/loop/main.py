@@ -8,13 +8,15 @@ Usage:
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
 from pathlib import Path
 
 from bloomery.base.atomic import known_error, write_json
-from bloomery.base.errors import BloomeryError
+from bloomery.base.errors import BloomeryError, NoSpaceError
 from bloomery.contracts.paths import RunPaths
+from bloomery.contracts.segment import Fault
 from training.loop.die_with_parent import die_with_parent
 from training.loop.rank_log import open_rank_log
 
@@ -74,9 +76,9 @@ def main() -> None:
         rank = os.environ.get("RANK", "0")
         print(f"rank {rank}: {known}", file=sys.stderr, flush=True)
         # Only some errors know which node or rank is at fault (`PreflightError.record`).
-        write_json(
-            arguments.result, {"error": str(known), "exit_code": known.exit_code, **getattr(known, "record", {})}
-        )
+        record = {"fault": Fault.DISK} if isinstance(known, NoSpaceError) else getattr(known, "record", {})
+        with contextlib.suppress(NoSpaceError):
+            write_json(arguments.result, {"error": str(known), "exit_code": known.exit_code, **record})
         # The other ranks may wait in a collective. torchrun ends them when this rank exits with an error.
         os._exit(1)
 

@@ -17,14 +17,11 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from bloomery.base import slurm
-from bloomery.base.errors import BloomeryError, InputError, ResourceError, TryAgainError
+from bloomery.base.errors import BloomeryError, ResourceError, TryAgainError
 from bloomery.base.progress import say
 from bloomery.base.times import utc_now
-from bloomery.checkpoint.embedding_rows import embedding_rows
 from bloomery.config.stages import TrainStage
 from bloomery.config.training_loop import PreflightConfig
-from bloomery.contracts.checkpoint import newest_manifest
-from bloomery.contracts.index_manifest import read_index_manifest
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.preflight import (
     CommunicationState,
@@ -36,7 +33,7 @@ from bloomery.contracts.preflight import (
     write_preflight,
 )
 from bloomery.contracts.segment import FirstFailure
-from bloomery.spec.checkpoint_size import checkpoint_size
+from training.checkpoint.next_checkpoint import next_checkpoint_bytes
 from training.parallel.mesh import Mesh, build_mesh
 from training.parallel.place import Place, own_place
 from training.preflight.act_on_problems import act_on_problems, described, error_of
@@ -102,7 +99,9 @@ class _SegmentPreflight:
         if reports is not None:
             self._ranks = tuple(report for report in reports if report is not None)
             absent = [rank for rank, report in enumerate(reports) if report is None]
-            problems = judge_ranks(self._ranks, self._limits, self._checkpoint_bytes(), self._in_job)
+            problems = judge_ranks(
+                self._ranks, self._limits, next_checkpoint_bytes(self._stage, self._paths), self._in_job
+            )
             self._conclude(_ALONE, [*problems, *self._absent(absent, self._limits.start_seconds)])
         # Rank 0 may itself start late, and then waits for the others.
         answer = self._answer(_ALONE, 2 * self._limits.start_seconds)
@@ -219,20 +218,6 @@ class _SegmentPreflight:
         if answer["error"] is not None:
             raise _unpacked(answer["error"])
         return answer
-
-    def _checkpoint_bytes(self) -> int | None:
-        """Return the size of the next checkpoint, or None if the index is not readable at this moment.
-
-        The training opens the index later and reports its errors.
-        """
-        try:
-            vocabulary = read_index_manifest(self._paths.index_manifest).vocabulary_size
-        except InputError:
-            return None
-        stage = self._stage
-        newest = newest_manifest(self._paths.checkpoints)
-        rows = embedding_rows(newest, vocabulary, stage.model, stage.training.parallel.tensor)
-        return checkpoint_size(stage.model, stage.training, rows).total
 
 
 def _packed(error: BloomeryError | None) -> dict[str, Any] | None:
