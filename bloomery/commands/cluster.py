@@ -109,10 +109,6 @@ def init(
         ask=_ask if asks else None,
     )
     doubts = site_questions.doubts(cluster, answers) if cluster else []
-    if cluster and (
-        problem := detect_cluster.job_age_problem(cluster.min_job_age_seconds, detect_cluster.poll_seconds())
-    ):
-        doubts.append(problem)
     values = site_questions.nested(answers)
     site = write_site(output, values, _notes(cluster.name if cluster else ""))
     command = next_command(output)

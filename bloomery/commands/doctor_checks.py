@@ -226,24 +226,8 @@ def slurm() -> Finding:
         )
     partitions = sorted({line.split()[0].rstrip("*") for line in output.splitlines() if line.strip()})
     plugin = _version("snakemake-executor-plugin-slurm")
-    text = f"partitions {', '.join(partitions)}; Snakemake's SLURM plugin {plugin or 'is not installed'}"
-    if plugin is None:
-        return Finding("SLURM", FindingState.WARN, text, "`pip install -e '.[cluster]'`")
-    problem = _job_age_problem()
-    return Finding("SLURM", FindingState.WARN if problem else FindingState.OK, text, problem)
-
-
-def _job_age_problem() -> str:
-    """Describe the problem of the scheduler's MinJobAge. Return an empty text if there is none or the scheduler does
-    not respond."""
-    from bloomery.base.errors import BloomeryError
-    from bloomery.orchestration.detect_cluster import cluster_from, job_age_problem, poll_seconds, settings_of_cluster
-
-    try:
-        cluster = cluster_from("", settings_of_cluster())
-    except BloomeryError:
-        return ""
-    return job_age_problem(cluster.min_job_age_seconds, poll_seconds()) or ""
+    text = f"partitions {', '.join(partitions)}; Snakemake's SLURM plugin {plugin}"
+    return Finding("SLURM", FindingState.OK, text)
 
 
 def site() -> Finding:

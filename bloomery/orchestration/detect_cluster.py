@@ -11,8 +11,6 @@ import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
 
 from bloomery.base.errors import BloomeryError, ResourceError
 from bloomery.base.slurm import call, parse_duration
@@ -21,11 +19,6 @@ SINFO_FORMAT = "%P|%a|%l|%D|%c|%m|%G"
 """Columns: partition, availability, time limit and number of nodes; CPUs, memory (MB) and GRES of each node."""
 FEATURES_FORMAT = "%P|%f"
 """Columns: partition, and the features of its nodes, separated by commas."""
-
-PROFILE = Path(__file__).resolve().parents[2] / "workflow" / "profiles" / "slurm"
-_POLL_SECONDS = 40
-"""Default of Snakemake's SLURM executor for the first wait between two status checks."""
-_POLLS_IN_A_JOB_AGE = 3
 
 
 @dataclass(frozen=True)
@@ -88,9 +81,6 @@ class Cluster:
     """Accounts that the user may charge; empty if SLURM keeps no accounts or does not list them."""
     accounting: bool
     """Whether SLURM keeps accounting records."""
-    min_job_age_seconds: float | None
-    """Seconds for which slurmctld remembers an ended job. 0 means for ever (see `job_age_problem`); None means
-    unknown."""
     qos: tuple[str, ...] = ()
     """Qualities of service that the user may request; empty if SLURM keeps none or does not list them."""
 
@@ -173,7 +163,6 @@ def cluster_from(partitions: str, settings: str, accounts: str = "", features: s
     `features` is the output of sinfo with `FEATURES_FORMAT`. None leaves the features of the nodes unknown.
     """
     values, named = parse_settings(settings), None if features is None else parse_features(features)
-    age = re.match(r"\d+", values.get("MinJobAge", ""))
     return Cluster(
         name=values.get("ClusterName", ""),
         partitions=tuple(
@@ -182,7 +171,6 @@ def cluster_from(partitions: str, settings: str, accounts: str = "", features: s
         ),
         accounts=tuple(parse_accounts(accounts)),
         accounting=_keeps_accounts(values),
-        min_job_age_seconds=float(age.group()) if age else None,
         qos=tuple(parse_qos(accounts)),
     )
 
@@ -235,38 +223,3 @@ def scratch_folder(environment: Mapping[str, str] = os.environ) -> str | None:
     set."""
     names = ("SCRATCH", "WORK")
     return next((f"${{{name}}}" for name in names if environment.get(name, "").startswith("/")), None)
-
-
-def poll_seconds(profile: Path = PROFILE) -> int:
-    """Return the first wait, in seconds, between two status checks, as set in the workflow's SLURM profile."""
-    import yaml
-
-    # Snakemake reads `profile.yaml` (possibly with a version in the name) or `config.yaml`.
-    for path in sorted(profile.glob("profile*.yaml"), reverse=True) + sorted(profile.glob("config*.yaml")):
-        value: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
-        seconds = (value or {}).get("bloomery-slurm-init-seconds-before-status-checks")
-        if isinstance(seconds, int):
-            return seconds
-    return _POLL_SECONDS
-
-
-def job_age_problem(min_job_age_seconds: float | None, poll: int) -> str | None:
-    """Return a message if slurmctld forgets ended jobs too soon for the executor; None if there is no problem.
-
-    The executor asks squeue about ended jobs. If MinJobAge is shorter than three waits (`poll` seconds each), it asks
-    sacct instead. sacct needs accounting; without accounting the executor waits for ever. A MinJobAge of 0 means
-    "never forget" in SLURM, but the executor treats it as too short.
-    """
-    if min_job_age_seconds is None or min_job_age_seconds >= _POLLS_IN_A_JOB_AGE * poll:
-        return None
-    seconds = int(min_job_age_seconds // _POLLS_IN_A_JOB_AGE)
-    advice = (
-        f"start snakemake with --bloomery-slurm-init-seconds-before-status-checks {seconds}, or ask"
-        if seconds
-        else "ask"
-    )
-    return (
-        f"MinJobAge is {min_job_age_seconds:.0f} s, less than {_POLLS_IN_A_JOB_AGE} x {poll} s, the time of "
-        f"{_POLLS_IN_A_JOB_AGE} status checks: Snakemake would ask sacct instead of squeue and may wait for ever for "
-        f"jobs that have ended; {advice} the administrators for MinJobAge=300 in slurm.conf"
-    )

@@ -128,7 +128,7 @@ def collect(
                 "SLURM is not on this machine, so the cluster cannot be detected",
                 expected=f"run this command on a login node of the cluster, or give all of {' '.join(options)}",
             )
-        cluster = Cluster("", (), (), accounting=False, min_job_age_seconds=None)
+        cluster = Cluster("", (), (), accounting=False)
     answers: Answers = {}
     for question in QUESTIONS:
         if question.key in given:

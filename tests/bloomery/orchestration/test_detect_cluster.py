@@ -8,16 +8,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from repository import ROOT
 
 from bloomery.orchestration.detect_cluster import (
     cluster_from,
     gpus_of,
-    job_age_problem,
     loaded_modules,
     parse_accounts,
     parse_partitions,
-    poll_seconds,
     scratch_folder,
 )
 
@@ -64,7 +61,7 @@ def test_the_gpus_of_a_node_are_counted_from_its_gres(gres: str, gpus: int) -> N
 
 def test_settings_of_the_scheduler_are_parsed() -> None:
     cluster = cluster_from(text("sinfo_lab.txt"), text("scontrol_config.txt"))
-    assert (cluster.name, cluster.min_job_age_seconds, cluster.accounting) == ("lab", 30.0, False)
+    assert (cluster.name, cluster.accounting) == ("lab", False)
     assert cluster.partition("gpu,other") == cluster.partitions[1]
     with_accounts = text("scontrol_config.txt").replace("accounting_storage/none", "accounting_storage/slurmdbd")
     assert cluster_from("", with_accounts, "abc@v100\nabc@a100\n\nabc@v100\n").accounts == ("abc@v100", "abc@a100")
@@ -73,26 +70,6 @@ def test_settings_of_the_scheduler_are_parsed() -> None:
 
 def test_accounts_are_listed_once() -> None:
     assert parse_accounts(" a \nb\na\n") == ["a", "b"]
-
-
-def test_a_too_short_min_job_age_is_a_problem() -> None:
-    assert job_age_problem(300, 40) is None
-    assert job_age_problem(120, 40) is None
-    assert job_age_problem(None, 40) is None
-    assert "--bloomery-slurm-init-seconds-before-status-checks 10" in (job_age_problem(30, 20) or "")
-    # MinJobAge 0 means that SLURM never forgets a job. The executor still treats 0 as too short, so no value of
-    # init-seconds helps.
-    assert "init-seconds" not in (job_age_problem(0, 20) or "init-seconds")
-
-
-def test_the_waiting_time_is_read_from_the_profile(tmp_path: Path) -> None:
-    profile = ROOT / "workflow/profiles/slurm/config.yaml"
-    assert f"bloomery-slurm-init-seconds-before-status-checks: {poll_seconds()}" in profile.read_text()
-    assert poll_seconds(tmp_path) == 40
-    (tmp_path / "config.yaml").write_text("bloomery-slurm-init-seconds-before-status-checks: 7\n")
-    assert poll_seconds(tmp_path) == 7
-    (tmp_path / "profile.v9+.yaml").write_text("bloomery-slurm-init-seconds-before-status-checks: 9\n")
-    assert poll_seconds(tmp_path) == 9
 
 
 def test_modules_and_scratch_are_read_from_the_environment() -> None:
