@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Callable, Iterator
@@ -9,9 +10,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from slurm_cluster import SlurmCluster
-from slurm_workflow import SITE, end_workflows, iterations, paused, training
+from slurm_workflow import SITE, end_workflows, iterations, paused, ranks, training
 from waiting import wait_for
 from workflow_support import Workflow
 
@@ -99,7 +101,16 @@ def test_a_training_that_hangs_until_the_time_limit_of_its_job_continues(
         job = training(faulty_cluster, workflow)
         # The end of a job of 20 minutes is not worth waiting for.
         faulty_cluster.run("scontrol", "update", f"jobid={job}", "timelimit=1")
-        wait_for(lambda: job not in faulty_cluster.squeue("--noheader", "--format=%i").split(), 600, process, every=0.5)
+        ended = workflow.run_folder / "train/segments/1.json"
+
+        def has_ended() -> bool:
+            # SLURM sends SIGCONT before SIGTERM. A rank that really hangs would not continue.
+            for rank in ranks(workflow.folder):
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    rank.suspend()
+            return ended.exists()
+
+        wait_for(has_ended, 600, process)
     segments = finish(workflow, process, undisturbed)
     assert [(each["status"], each["fault"]) for each in segments] == [("crashed", "time limit"), ("finished", None)]
 
