@@ -15,7 +15,8 @@ from typing import Any
 from bloomery.base.atomic import write_json
 from bloomery.base.bundle import Bundle, LocalFile, copy_bundle, refuse_token
 from bloomery.base.digest import sha256_file
-from bloomery.base.errors import BloomeryError, ConfigError
+from bloomery.base.errors import BloomeryError, ConfigError, TryAgainError
+from bloomery.base.file_lock import file_lock
 from bloomery.base.hub import Hub
 from bloomery.base.hub_access import find_token, why_local
 from bloomery.base.progress import say
@@ -26,12 +27,12 @@ from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.result import Place, last_record, new_result, read_result
 from monitoring.logs_bundle import logs_bundle
 from monitoring.snapshot import training_ended
-from monitoring.sync_lock import sync_lock
 from monitoring.sync_state import SyncState, failing, read_state, write_sync
 
 _ATTRIBUTES = ".gitattributes"
 _LARGE_FILES = ("logs/**", "archive/**")
 _SNAPSHOT_NAME = ".snapshot"
+_LOCK_NAME = ".lock"
 REPORT_NAME = "logs.json"
 """Name of the report on the last sync of a run."""
 
@@ -39,6 +40,15 @@ REPORT_NAME = "logs.json"
 def read_publish_stage(paths: RunPaths) -> PublishStage:
     """Read the run's settings for the Hub, as the workflow last wrote them. Raises InputError if there are none."""
     return read_stage(paths.config / "publish.json", PublishStage)
+
+
+def _busy(paths: RunPaths) -> TryAgainError:
+    """Return the error of a sync that waited too long for another one."""
+    return TryAgainError(
+        "another process syncs this run",
+        where=str(paths.run),
+        expected="wait until that process ends, then sync again (or set --wait-seconds)",
+    )
 
 
 def sync_run(
@@ -68,7 +78,7 @@ def sync_run(
             where=str(paths.run),
             expected="publish.hub: true, and an endpoint and a token of a Hub, as docs/how-to/export.md describes",
         )
-    with sync_lock(paths, wait_seconds):
+    with file_lock(paths.monitoring / _LOCK_NAME, wait_seconds, _busy(paths)):
         state = read_state(paths)
         snapshot = paths.monitoring / _SNAPSHOT_NAME
         finished = training_ended(paths)

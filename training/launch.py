@@ -85,6 +85,8 @@ def launch_segment(
     configured = read_configured(config, paths)
     refuse_contradictions(configured.training, where=str(config))
     refuse_untrainable(configured.model, configured.training)
+    # Without space, not even the lease and the record of this start could be written.
+    wait_for_space(paths, RECORD_BYTES)
     with lease(paths.train):
         start = _start(number)
         write_start(paths, start)

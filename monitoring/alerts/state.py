@@ -6,25 +6,20 @@ and repeats at most the one that it was sending.
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
-import os
-import time
-from collections.abc import Iterator
-from pathlib import Path
+from contextlib import AbstractContextManager
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from bloomery.base.atomic import explained, read_json, write_json
+from bloomery.base.atomic import read_json, write_json
 from bloomery.base.errors import InputError, TryAgainError
+from bloomery.base.file_lock import file_lock
 from bloomery.base.progress import say
 from bloomery.contracts.paths import RunPaths
 
 STATE_NAME = "state.json"
 LOG_NAME = "alerts.jsonl"
 _LOCK_NAME = ".lock"
-_POLL_SECONDS = 0.1
 
 
 class Alert(BaseModel):
@@ -129,34 +124,16 @@ def write_alert_state(paths: RunPaths, state: AlertState) -> None:
     write_json(paths.alerts / STATE_NAME, state.model_dump(mode="json"))
 
 
-@contextlib.contextmanager
-def alert_lock(paths: RunPaths, wait_seconds: float = 0.0) -> Iterator[None]:
+def alert_lock(paths: RunPaths, wait_seconds: float = 0.0) -> AbstractContextManager[None]:
     """Hold the lock as the only process that changes the alerts of this run.
-
-    The kernel releases the lock when its holder ends, even after `kill -9`.
 
     Raises:
         TryAgainError: another process holds the lock for longer than `wait_seconds`.
         ResourceError: the folder of the lock cannot be written.
     """
-    path: Path = paths.alerts / _LOCK_NAME
-    with explained(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        deadline = time.monotonic() + wait_seconds
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() >= deadline:
-                    raise TryAgainError(
-                        "another process looks at this run now",
-                        where=str(paths.alerts),
-                        expected="wait a few seconds, then repeat the command",
-                    ) from None
-                time.sleep(_POLL_SECONDS)
-        yield
-    finally:
-        os.close(descriptor)
+    busy = TryAgainError(
+        "another process looks at this run now",
+        where=str(paths.alerts),
+        expected="wait a few seconds, then repeat the command",
+    )
+    return file_lock(paths.alerts / _LOCK_NAME, wait_seconds, busy)

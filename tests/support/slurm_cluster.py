@@ -19,6 +19,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
+import psutil
 from waiting import wait_for
 
 PROGRAMS = ("slurmctld", "slurmd", "sinfo", "sbatch", "srun", "squeue", "scancel", "scontrol")
@@ -221,6 +222,25 @@ class SlurmCluster:
     def start_node(self, number: int) -> None:
         """Start node `number` (from 1)."""
         self._daemon("slurmd", "-N", f"node{number}")
+
+    def crash_node(self, number: int) -> None:
+        """Kill slurmd of a node and all processes of jobs on the node, as a power failure would."""
+        name = f"node{number}"
+        pid_file = self.folder / f"pid/{name}"
+        os.kill(int(pid_file.read_text()), signal.SIGKILL)
+        pid_file.unlink()
+        for process in psutil.process_iter(["name", "cmdline"]):
+            with contextlib.suppress(psutil.Error):
+                on_node = process.environ().get("SLURMD_NODENAME") == name
+                keeper = process.info["name"] == "slurmstepd" and str(self.folder / f"spool/{name}") in "".join(
+                    each.path for each in process.open_files()
+                )
+                if (on_node and self._is_own(process)) or keeper:
+                    process.kill()
+
+    def _is_own(self, process: psutil.Process) -> bool:
+        """Return whether a process belongs to a job of this cluster."""
+        return str(self.folder / "bin") in process.environ().get("PATH", "")
 
     def _end(self, pid_file: Path) -> None:
         try:

@@ -1,4 +1,4 @@
-"""Lock the syncs of a run, so that only one process syncs the run at a time."""
+"""Hold a lock file, so that only one process at a time does something with a run."""
 
 from __future__ import annotations
 
@@ -7,26 +7,24 @@ import fcntl
 import os
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 from bloomery.base.atomic import explained
 from bloomery.base.errors import TryAgainError
-from bloomery.contracts.paths import RunPaths
 
-_LOCK_NAME = ".lock"
 _POLL_SECONDS = 0.5
 
 
 @contextlib.contextmanager
-def sync_lock(paths: RunPaths, wait_seconds: float) -> Iterator[None]:
-    """Hold the lock as the only process that syncs this run.
+def file_lock(path: Path, wait_seconds: float, busy: TryAgainError) -> Iterator[None]:
+    """Hold the lock on the file `path`. The file stays, so that all processes lock the same file.
 
     The kernel releases the lock when its holder ends, even after `kill -9`.
 
     Raises:
-        TryAgainError: another process holds the lock for longer than `wait_seconds`.
+        TryAgainError: `busy`, because another process holds the lock for longer than `wait_seconds`.
         ResourceError: the folder of the lock cannot be written.
     """
-    path = paths.monitoring / _LOCK_NAME
     with explained(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
@@ -38,11 +36,7 @@ def sync_lock(paths: RunPaths, wait_seconds: float) -> Iterator[None]:
                 break
             except BlockingIOError:
                 if time.monotonic() >= deadline:
-                    raise TryAgainError(
-                        "another process syncs this run",
-                        where=str(paths.run),
-                        expected="wait until that process ends, then sync again (or set --wait-seconds)",
-                    ) from None
+                    raise busy from None
                 time.sleep(_POLL_SECONDS)
         yield
     finally:
