@@ -173,7 +173,7 @@ def _run(launch: _Launch, configured: TrainStage) -> tuple[Segment, BloomeryErro
     count_start(paths, iteration, limits.max_restarts_without_progress, last_attempt(paths, number))
     start = launch.start.model_copy(update={"iteration": iteration or 0})
     write_start(paths, start)
-    record_launch(paths, number)
+    record_launch(paths, number, start.started)
     following = _following(launch, limits.max_segments)
     try:
         segment, error = _run_processes(launch, start, resume)

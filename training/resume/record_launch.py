@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from bloomery.base import slurm
 from bloomery.base.errors import BloomeryError
-from bloomery.base.times import utc_now, utc_text
+from bloomery.base.times import utc_text
 from bloomery.contracts.launches import Launch, append_launch
 from bloomery.contracts.paths import RunPaths
 
 
-def record_launch(paths: RunPaths, number: int) -> None:
-    """Record that the launcher of segment `number` has begun. The submission of its job is left out if the scheduler
-    does not answer.
+def record_launch(paths: RunPaths, number: int, started: str) -> None:
+    """Record that the launcher of segment `number` began at `started` (UTC, ISO 8601).
+
+    The submission of its job is left out if the scheduler does not answer.
 
     Raises:
         ResourceError: train/launches.jsonl cannot be written.
     """
     job = slurm.own_job()
-    append_launch(paths, Launch(segment=number, started=utc_now(), submitted=_submitted(job), job=job))
+    append_launch(paths, Launch(segment=number, started=started, submitted=_submitted(job), job=job))
 
 
 def _submitted(job: str | None) -> str | None:
