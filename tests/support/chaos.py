@@ -36,9 +36,11 @@ FAULTS = (
     *("killed rank", "killed torchrun", "killed srun", "killed launcher", "killed workflow"),
 )
 """The faults of the long test: 20."""
+_CONTINUES = ("outage", "dead watcher", "killed workflow")
+"""Faults during which the segment continues."""
 SETTINGS = {"KillWait": "20", "MinJobAge": "30", "SlurmdTimeout": "15"}
 """Settings of slurm.conf with which SLURM notices dead nodes soon, and forgets ended jobs during an outage."""
-CRON_SECONDS = 5.0
+CRON_SECONDS = 15.0
 SLOW_STEP = """\
 import sys
 if "training.loop.main" in sys.orig_argv and "training.torchrun" not in sys.orig_argv:
@@ -166,6 +168,11 @@ class Chaos:
     def last_iteration(self) -> int:
         return max(self.iterations(), default=0)
 
+    def launches(self) -> int:
+        """Return how many launchers of segments have begun."""
+        path = self.run / "train/launches.jsonl"
+        return path.read_text().count("\n") if path.exists() else 0
+
     def newest_checkpoint(self) -> str:
         return max(
             (path.parent.name for path in (self.run / "train/checkpoints").glob("step*/manifest.json")), default=""
@@ -198,8 +205,11 @@ class Chaos:
         before = self.newest_checkpoint()
         # A budget limits the crashes without a new checkpoint, so each fault comes after a new one.
         wait_for(lambda: self.newest_checkpoint() > before and self.training_job(), 1800, every=0.2)
-        iteration = self.last_iteration()
+        iteration, launches = self.last_iteration(), self.launches()
         detail, began = self._faults[fault]()
+        if fault not in _CONTINUES:
+            # Iterations that the old segment still records do not count.
+            wait_for(lambda: self.launches() > launches, 900, every=0.05)
         recorded = len(self.iterations())
         wait_for(lambda: len(self.iterations()) > recorded, 900, every=0.05)
         return Injected(fault, iteration, detail, round(max(0.0, time.time() - began), 1))
@@ -277,15 +287,16 @@ class Chaos:
         return f"job {job} was requeued", time.time()
 
     def _nodes(self) -> list[str]:
+        wait_for(self.training_job, 300, every=0.2)
         listed = self.cluster.squeue("--noheader", f"--jobs={self.training_job()}", "--format=%N")
         return self.cluster.run("scontrol", "show", "hostnames", listed).stdout.split()
 
     def _drained_node(self) -> tuple[str, float]:
         node = self.random.choice(self._nodes())
         self.cluster.run("scontrol", "update", f"nodename={node}", "state=drain", "reason=chaos")
+        launches = self.launches()
         _, began = self._killed(self.random.choice(self.ranks()))
-        recorded = len(self.iterations())
-        wait_for(lambda: len(self.iterations()) > recorded, 900, every=0.05)
+        wait_for(lambda: self.launches() > launches, 900, every=0.05)
         assert node not in self._nodes(), "the training runs on a drained node"
         self.cluster.run("scontrol", "update", f"nodename={node}", "state=resume")
         return f"{node} was drained, and a rank killed", began
