@@ -131,6 +131,8 @@ def _command(finding: Finding, facts: RunFacts) -> str:
         return f"bloomery sync --run {run}"
     if finding.kind in (Kind.QUEUE_AGE, Kind.SCHEDULER):
         return "sinfo; squeue --me --start"
+    if finding.kind is Kind.SLOW_RANK and finding.rank is not None and (host := _host_of_rank(finding.rank, facts)):
+        return f"bloomery nodes exclude {host} --run {run}"
     if finding.kind is Kind.DISK:
         return f"df -h {run}; du -sh {run}/*"
     if finding.kind in (Kind.STALL, Kind.CRASH, Kind.CRASH_BUDGET, Kind.CHECKPOINT):
