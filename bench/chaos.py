@@ -3,11 +3,11 @@
     python bench/chaos.py > bench/results/chaos.json    # 20 faults, about 45 minutes
     python bench/chaos.py --seed 7 --kinds 6            # one fault of each of 6 kinds
 
-A real SLURM of 4 nodes runs one training (tensor 2 x pipeline 2). Only `bloomery run` is called, every 15 s, as by cron.
-Each iteration is made 0.3 s longer, so that a small training lasts as long as the faults. The idle time counts from the
-end of an outage, or from the detection of a hang, to the next recorded iteration. The losses and the bytes of the final
-checkpoint are compared with those of an undisturbed training on this machine. The benchmark needs root, for a small
-file system in memory that one fault fills. One line for each fault appears on stderr.
+A real SLURM of 4 nodes runs one training (tensor 2 x pipeline 2). Only `bloomery run` is called, every 15 s, as by
+cron. Each iteration is made 0.3 s longer, so that a small training lasts as long as the faults. The idle time counts
+from the end of an outage, or from the detection of a hang, to the next recorded iteration. The losses and the bytes of
+the final checkpoint are compared with those of an undisturbed training on this machine. The benchmark needs root, for a
+small file system in memory that one fault fills. One line for each fault appears on stderr.
 """
 
 from __future__ import annotations
