@@ -33,7 +33,7 @@ from snakemake_interface_executor_plugins.executors.base import SubmittedJobInfo
 from bloomery.base import slurm
 from bloomery.base.errors import BloomeryError
 from bloomery.orchestration.job_outcome import Outcome, outcome
-from bloomery.orchestration.settle_training import live_training_job, run_of, segment_number, settle
+from bloomery.orchestration.settle_training import live_training_job, renew_options, run_of, segment_number, settle
 from bloomery.orchestration.submission import is_temporary, refusal, submitted_job
 from snakemake_executor_plugin_bloomery_slurm.settings import ExecutorSettings as ExecutorSettings
 
@@ -121,6 +121,7 @@ class Executor(SlurmExecutor):  # type: ignore[misc]
         be in the queue only if sbatch was already tried, because jobs of earlier workflows were cancelled.
         """
         if number is not None:
+            renew_options(run_of(job), job)
             return live_training_job(run_of(job), number)
         if not tried:
             return None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bloomery.base import slurm
@@ -280,6 +280,9 @@ def _segment_command(
         return nodes.place.torchrun(nodes.port, arguments)
     if (end := end_of_job()) is not None:
         arguments += ["--end", f"{end:.0f}"]
+    if allocation is not None and stage.training.parallel.world_size % allocation.nodes == 0:
+        # The job may have been submitted before the layout of the training changed.
+        allocation = replace(allocation, ranks_per_node=stage.training.parallel.world_size // allocation.nodes)
     return start_command(stage.training, allocation, arguments)
 
 

@@ -20,6 +20,7 @@ from bloomery.base import slurm
 from bloomery.base.errors import BloomeryError
 from bloomery.base.progress import say
 from bloomery.config.site import load_site
+from bloomery.contracts.next_job import read_options
 from bloomery.contracts.paths import RunPaths
 from bloomery.orchestration.exclude_option import exclude_option
 from bloomery.orchestration.settle_training import live_job_of_segment, training_comment
@@ -38,7 +39,7 @@ class NextSegment:
     number: int
     """Number of the next segment."""
     options: tuple[str, ...]
-    """Options of sbatch."""
+    """Options of sbatch, unless a newer workflow has written others (`bloomery.contracts.next_job`)."""
     command: tuple[str, ...]
     """Command of the launcher of the next segment."""
 
@@ -128,7 +129,8 @@ class NextJob:
         command = [
             *("sbatch", "--parsable", "--export=ALL", f"--dependency=afterany:{self._job}"),
             *(f"--job-name={shown['JobName']}", f"--comment={training_comment(self._segment.number)}"),
-            *(f"--output={log}", f"--chdir={Path.cwd()}", *self._segment.options),
+            *(f"--output={log}", f"--chdir={Path.cwd()}"),
+            *(read_options(self._paths) or self._segment.options),
             *((self._excluded,) if self._excluded is not None else ()),
         ]
         # Variables that describe this job must not describe the next one.

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from bloomery.base import slurm
+from bloomery.contracts.next_job import read_options, write_options
 from bloomery.contracts.paths import RunPaths
-from bloomery.orchestration.slurm_jobs import TRAINING_RULE, workflow_names
+from bloomery.orchestration.slurm_jobs import TRAINING_RULE, jobs_alive, workflow_names
+from bloomery.orchestration.training_job import sbatch_options
 
 
 def segment_number(job: Any) -> int | None:
@@ -26,6 +28,25 @@ def run_of(job: Any) -> RunPaths:
 def training_comment(number: int) -> str:
     """Return the comment of the SLURM job of segment `number`, as Snakemake's executor writes it."""
     return f"rule_{TRAINING_RULE}_wildcards_{number}"
+
+
+def renew_options(paths: RunPaths, job: Any) -> None:
+    """Make the chain of segments use the resources of this workflow's job.
+
+    If an earlier workflow used other options of sbatch, the training jobs that still wait in the queue are cancelled.
+
+    Raises:
+        TryAgainError: the scheduler does not answer.
+    """
+    options = tuple(sbatch_options(job.resources))
+    before = read_options(paths)
+    if before == options:
+        return
+    if before is not None:
+        waiting = [each.job for each in jobs_alive(paths) if each.rule == TRAINING_RULE and each.state == "PENDING"]
+        if waiting:
+            slurm.call("scancel", *waiting)
+    write_options(paths, options)
 
 
 def live_training_job(paths: RunPaths, number: int) -> slurm.QueuedJob | None:

@@ -32,11 +32,13 @@ def test_a_training_beyond_the_time_limit_continues_in_more_segments_with_equal_
     # at least one iteration, so each segment trains exactly one.
     short = untrained(site={"training": {**SITE["training"], "max_minutes": 5}})
     short.changed("training.segment.margin_minutes", 4.9).run("runs/long/train/segments/2.json")
+    # The chain continues in short jobs, until a workflow with another site runs.
     workflow = untrained().changed("training.segment.margin_minutes", 4.9)
     workflow.run("finish_training")
     chain = segments(workflow)
     ends = [(segment["status"], segment["iteration"]) for segment in chain]
-    assert ends == [("time_limit", 1), ("time_limit", 2), ("finished", 300)]
+    assert ends[:2] == [("time_limit", 1), ("time_limit", 2)]
+    assert ends[2:] == [*(("time_limit", each) for each in range(3, len(ends))), ("finished", 300)]
     assert workflow.losses() == undisturbed.losses()
     found = bloomery(workflow.environment, workflow.folder, "status", "--run", "runs/long")
     assert found["segments"]["count"] == len(chain)
