@@ -28,7 +28,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "support")]
 from _support import machine, report  # noqa: E402
 from chaos import SETTINGS, Chaos, chaos_config, differing_files, draw, small_disk  # noqa: E402
 from recorded_losses import recorded_losses  # noqa: E402
-from slurm_cluster import SlurmCluster  # noqa: E402
+from slurm_cluster import PREEMPTION, SlurmCluster  # noqa: E402
 from slurm_workflow import LONG, SITE, end_workflows  # noqa: E402
 from waiting import wait_for  # noqa: E402
 from workflow_support import Workflow  # noqa: E402
@@ -61,7 +61,10 @@ def main() -> int:
     try:
         reference = undisturbed(folder / "undisturbed", config)
         print(f"undisturbed: {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
-        with small_disk(folder / "disk", DISK_MEGABYTES), SlurmCluster(folder / "slurm", settings=SETTINGS) as cluster:
+        with (
+            small_disk(folder / "disk", DISK_MEGABYTES),
+            SlurmCluster(folder / "slurm", settings=SETTINGS, partitions=PREEMPTION) as cluster,
+        ):
             site = {**SITE, "training": {**SITE["training"], "partition": "cheap"}}
             run = {**config, "root": str(folder / "disk/runs")}
             chaos = Chaos(cluster, folder / "run", run, site, options.seed, STEP_SECONDS)

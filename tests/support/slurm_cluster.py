@@ -69,12 +69,14 @@ NodeName=node[1-{nodes}] NodeHostname=localhost NodeAddr=127.0.0.1 Port=[{first}
 CoresPerSocket={cpus} ThreadsPerCore=1 RealMemory={memory} Gres=gpu:fake:2 State=UNKNOWN
 PartitionName=main Nodes=ALL Default=YES MaxTime=1200 DefaultTime=10 State=UP OverSubscribe=NO
 PartitionName=long Nodes=node[1-2] MaxTime=6000 State=UP
+"""
+
+PREEMPTION = """\
 PartitionName=urgent Nodes=ALL MaxTime=1200 PriorityTier=10 PreemptMode=OFF State=UP
 PartitionName=cheap Nodes=ALL MaxTime=1200 PreemptMode=CANCEL State=UP
 """
-"""Configuration of the cluster. A job in the partition `urgent` preempts other jobs. Preempted jobs of the partition
-`cheap` are cancelled, and those of other partitions are requeued."""
-
+"""Partitions of a cluster with preemption. A job in `urgent` preempts other jobs. Those in `cheap` are cancelled, and
+those in other partitions are requeued."""
 
 _SBATCH = """\
 delay=$(cat {folder}/queue-seconds 2>/dev/null)
@@ -135,8 +137,18 @@ class SlurmCluster:
         cpus: int = 16,
         memory_mb: int = 64000,
         settings: Mapping[str, str] | None = None,
+        partitions: str = "",
     ) -> None:
-        """Write the cluster's files. `settings` replaces settings of slurm.conf, such as `KillWait`."""
+        """Write the cluster's files.
+
+        Args:
+            folder: folder of all files of the cluster.
+            nodes: number of nodes.
+            cpus: number of CPUs of a node.
+            memory_mb: memory of a node.
+            settings: settings of slurm.conf that replace others, such as `KillWait`.
+            partitions: lines of slurm.conf with further partitions.
+        """
         self.folder = folder
         self.nodes = nodes
         port = _free_ports(nodes + 1)
@@ -155,6 +167,7 @@ class SlurmCluster:
         )
         for key, value in (settings or {}).items():
             text = re.sub(rf"^{key}=.*$", f"{key}={value}", text, flags=re.MULTILINE)
+        text += partitions
         self.configuration = folder / "etc/slurm.conf"
         self.configuration.write_text(text)
         for number in range(2):

@@ -12,7 +12,7 @@ from typing import Any
 
 import psutil
 import pytest
-from slurm_cluster import SlurmCluster
+from slurm_cluster import PREEMPTION, SlurmCluster
 from slurm_workflow import SITE, end_workflows, iterations, paused, ranks, training
 from waiting import wait_for
 from workflow_support import Workflow
@@ -27,7 +27,7 @@ MIN_JOB_AGE = 5
 def faulty_cluster(cluster: SlurmCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmCluster]:
     """A cluster whose daemons the tests may disturb. It soon forgets ended jobs and soon kills processes."""
     settings = {"KillWait": "15", "MinJobAge": str(MIN_JOB_AGE)}
-    with SlurmCluster(tmp_path_factory.mktemp("faulty"), settings=settings) as running:
+    with SlurmCluster(tmp_path_factory.mktemp("faulty"), settings=settings, partitions=PREEMPTION) as running:
         yield running
 
 
