@@ -191,7 +191,10 @@ def test_time_limits_make_a_chain_of_segments_and_a_damaged_checkpoint_is_skippe
     assert run.losses() == undisturbed
     for checkpoint in checkpoints.glob("step*"):
         _damage(checkpoint)
-    process = run.start(4)
+    # A segment that has finished the training is not run again.
+    for record in ("3.json", "history/3-1.json"):
+        (run.run / "train/segments" / record).unlink()
+    process = run.start(3)
     talk, _ = process.communicate(timeout=300)
     assert process.returncode == 1
     assert "every checkpoint is damaged" in talk.splitlines()[-1]

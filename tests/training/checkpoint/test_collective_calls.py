@@ -51,7 +51,8 @@ def test_disk_errors_of_rank_0_are_raised_on_every_rank(tmp_path: Path) -> None:
     assert first == second
     assert [(kind, code) for kind, code, _ in first] == [
         *[("TryAgainError", 75)] * 2,
-        *[("ResourceError", 1)] * 4,
+        ("NoSpaceError", 1),
+        *[("ResourceError", 1)] * 3,
         ("InputError", 1),
     ]
     assert all("/runs/x/train: " in message for _, _, message in first[:6])
