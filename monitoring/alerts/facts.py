@@ -173,20 +173,9 @@ def _validations(paths: RunPaths, records: list[MetricsRecord]) -> list[Validati
 
 
 def _submitted(status: RunStatus) -> dict[str, float]:
-    """Return the time of submission of each pending training job; nothing if the scheduler does not answer."""
-    waiting = [job.job for job in training_jobs(status.queue.jobs) if job.state == "PENDING"]
-    if not waiting:
-        return {}
-    found = {}
-    try:
-        text = slurm.call("squeue", "--noheader", f"--jobs={','.join(waiting)}", "--format=%i\t%V")
-        for line in text.splitlines():
-            job, _, time = line.strip().partition("\t")
-            # squeue prints local time without a time zone.
-            found[job] = datetime.fromisoformat(time).timestamp()
-    except (BloomeryError, ValueError):
-        return found
-    return found
+    """Return the time of submission of each pending training job whose time is known."""
+    waiting = [job for job in training_jobs(status.queue.jobs) if job.state == "PENDING" and job.submitted]
+    return {job.job: datetime.fromisoformat(job.submitted).timestamp() for job in waiting}
 
 
 def _nodes(status: RunStatus, attempt: Segment | None) -> tuple[str, ...]:

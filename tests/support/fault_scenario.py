@@ -38,8 +38,10 @@ SECONDS = 15.0
 PER_LOOK = 16
 """Number of iterations between two looks."""
 SAVE_EVERY, VALIDATE_EVERY = 100, 50
-_RUNNING = "7\tjob\trule_train_segment_wildcards_1\tRUNNING\t5:00:00\t2\tnode[1-2]\t2026-01-01T00:00:00"
-_PENDING = "8\tjob\trule_train_segment_wildcards_2\tPENDING\t5:00:00\t2\t(Priority)\tN/A"
+_RUNNING = (
+    "7\tjob\trule_train_segment_wildcards_1\tRUNNING\t5:00:00\t2\tnode[1-2]\t2026-01-01T00:00:00\t2026-01-01T00:00:00"
+)
+_PENDING = "8\tjob\trule_train_segment_wildcards_2\tPENDING\t5:00:00\t2\t(Priority)\tN/A\t{submitted}"
 
 
 def configuration(**alerts: Any) -> Any:
@@ -172,9 +174,8 @@ class Scenario:
     def pending(self) -> None:
         """Make the next training job wait in the queue. It was submitted now."""
         self.trains = False
-        self.queue.write_text(_PENDING + "\n")
         submitted = datetime.fromtimestamp(self.now).strftime("%Y-%m-%dT%H:%M:%S")
-        self.queue.with_name("submitted").write_text(f"8\t{submitted}\n")
+        self.queue.write_text(_PENDING.format(submitted=submitted) + "\n")
 
     def ended(self, status: SegmentStatus, **values: Any) -> None:
         """End a segment after the last iteration."""
@@ -214,7 +215,7 @@ class Scenario:
 
 _SQUEUE = """#!/bin/sh
 if [ ! -e {folder}/queue ]; then echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1; fi
-case "$*" in *%V*) cat {folder}/submitted ;; *) cat {folder}/queue ;; esac
+cat {folder}/queue
 """
 _SCONTROL = "#!/bin/sh\nprintf 'node1\\nnode2\\n'\n"
 
