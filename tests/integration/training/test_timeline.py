@@ -13,6 +13,8 @@ from bloomery.contracts.read_metrics import valid_records
 from monitoring.goodput import TimeUse
 from monitoring.timeline import read_timeline
 
+pytestmark = [pytest.mark.distributed, pytest.mark.slow]
+
 
 def test_a_killed_and_a_finished_start_add_up_to_the_whole_time(launcher: Callable[..., Launcher]) -> None:
     training = launcher()
