@@ -38,7 +38,9 @@ def watch(cluster, run: RunPaths, *options: str) -> subprocess.CompletedProcess[
 
 
 def jobs(cluster, state: str) -> list[str]:
-    return cluster.squeue("--noheader", f"--states={state}", "--format=%i").split()
+    # Other tests may leave jobs of workflows in the queue.
+    lines = cluster.squeue("--noheader", f"--states={state}", "--format=%i %k").splitlines()
+    return [line.split()[0] for line in lines if " rule_" not in line]
 
 
 def pulses(run: RunPaths) -> list[str]:
