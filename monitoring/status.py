@@ -14,6 +14,7 @@ from pathlib import Path
 
 from bloomery.base import slurm
 from bloomery.base.errors import BloomeryError
+from bloomery.base.process_alive import alive_since
 from bloomery.base.times import utc_text
 from bloomery.contracts.parity import PARITY_NAME
 from bloomery.contracts.paths import RunPaths
@@ -32,7 +33,6 @@ from monitoring.training_progress import (
     CheckpointFacts,
     TrainingProcess,
     TrainingProgress,
-    alive_since,
     chain,
     is_finished,
     newest_checkpoint,

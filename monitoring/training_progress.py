@@ -7,7 +7,6 @@ the training.
 from __future__ import annotations
 
 import re
-import socket
 import time
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,6 +14,7 @@ from functools import partial
 from statistics import median
 
 from bloomery.base.errors import InputError
+from bloomery.base.process_alive import alive_since
 from bloomery.config.stages import TokenizerStage, TrainStage, read_stage
 from bloomery.contracts.checkpoint import MANIFEST_NAME, read_checkpoint, step_folders
 from bloomery.contracts.lease import LEASE_NAME, parse_holder
@@ -262,21 +262,6 @@ def training_process(paths: RunPaths) -> TrainingProcess | None:
     if holder is None:
         return None
     return TrainingProcess(holder.pid, holder.host, holder.job, alive_since(holder.pid, holder.host, since))
-
-
-def alive_since(pid: int, host: str, written: float) -> bool | None:
-    """Return whether the process that wrote a file at time `written` still runs; None if it is on another machine."""
-    import psutil
-
-    if host != socket.gethostname():
-        return None
-    try:
-        process = psutil.Process(pid)
-        # If the process started after the file was written, another process with the same id wrote the file and has
-        # ended.
-        return bool(process.status() != psutil.STATUS_ZOMBIE and process.create_time() <= written + 1.0)
-    except psutil.Error:
-        return False
 
 
 def is_finished(paths: RunPaths) -> bool:

@@ -16,7 +16,6 @@ original stops or forgets its jobs during ordinary faults of a cluster:
 from __future__ import annotations
 
 import asyncio
-import random
 import shlex
 import threading
 import time
@@ -31,6 +30,7 @@ from snakemake_executor_plugin_slurm.utils import get_job_wildcards
 from snakemake_interface_executor_plugins.executors.base import SubmittedJobInfo
 
 from bloomery.base import slurm
+from bloomery.base.backoff import pauses
 from bloomery.base.errors import BloomeryError
 from bloomery.orchestration.job_outcome import Outcome, outcome
 from bloomery.orchestration.settle_training import live_training_job, renew_options, run_of, segment_number, settle
@@ -73,8 +73,8 @@ class Executor(SlurmExecutor):  # type: ignore[misc]
     def run_job(self, job: Any) -> None:
         """Submit a job, or adopt the training job that already runs it. Repeat while the scheduler is away."""
         number = segment_number(job)
-        deadline, pause, tried = time.monotonic() + _SUBMISSION_SECONDS, _FIRST_PAUSE_SECONDS, False
-        while not self._stopping.is_set():
+        deadline, tried = time.monotonic() + _SUBMISSION_SECONDS, False
+        for pause in pauses(_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS):
             try:
                 with self._one_submission:
                     # A failed sbatch may have submitted the job, so a second try searches for the job first.
@@ -91,11 +91,10 @@ class Executor(SlurmExecutor):  # type: ignore[misc]
                     return
             except BloomeryError as away:
                 error = str(away)
-            wait = pause * random.uniform(0.5, 1.5)
             first_line = error.strip().splitlines()[0]
-            self.logger.warning(f"cannot submit {job.name} yet ({first_line}); trying again in {wait:.0f} s")
-            self._stopping.wait(wait)
-            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+            self.logger.warning(f"cannot submit {job.name} yet ({first_line}); trying again in {pause:.0f} s")
+            if self._stopping.wait(pause):
+                return
 
     def _submit_once(self, job: Any) -> str | None:
         """Submit the job. Return the error of sbatch, or None after a success."""
@@ -244,8 +243,10 @@ class Executor(SlurmExecutor):  # type: ignore[misc]
     def cancel_jobs(self, active_jobs: list[SubmittedJobInfo]) -> None:
         """Cancel jobs. Repeat while the scheduler is away."""
         jobs = [info.external_jobid for info in active_jobs if info.external_jobid is not None]
-        deadline, pause = time.monotonic() + _CANCEL_SECONDS, _FIRST_PAUSE_SECONDS
-        while jobs:
+        if not jobs:
+            return
+        deadline = time.monotonic() + _CANCEL_SECONDS
+        for pause in pauses(_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS):
             try:
                 slurm.call("scancel", *jobs)
                 return
@@ -255,7 +256,6 @@ class Executor(SlurmExecutor):  # type: ignore[misc]
                     return
                 self.logger.warning("cannot cancel the jobs, because the scheduler does not answer; trying again")
             time.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
 
     def shutdown(self) -> None:
         """End the submissions and the polling."""

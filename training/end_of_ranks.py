@@ -14,7 +14,6 @@ import time
 from pathlib import Path
 from typing import Annotated
 
-import psutil
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from bloomery.base.atomic import read_json, write_json
@@ -22,6 +21,7 @@ from bloomery.base.errors import BloomeryError
 from bloomery.config.section import Count
 from bloomery.contracts.heartbeat import LAUNCH_VARIABLE, end_request
 from bloomery.contracts.segment import FirstFailure
+from training.end_processes import kill_children
 
 _LOOK_SECONDS = 0.1
 _REQUEST_EVERY_LOOKS = 10
@@ -132,11 +132,3 @@ def _has_ended(process: int) -> bool:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
     except (OSError, IndexError):
         return True
-
-
-def kill_children(process: int) -> None:
-    """Kill all descendants of a process. A stopped process is killed too."""
-    with contextlib.suppress(psutil.Error):
-        for child in psutil.Process(process).children(recursive=True):
-            with contextlib.suppress(psutil.Error):
-                child.kill()

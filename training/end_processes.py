@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import subprocess
 
+import psutil
+
 _WAIT_SECONDS = 30.0
 
 
@@ -13,18 +15,23 @@ def end_processes(process: subprocess.Popen[str] | subprocess.Popen[bytes]) -> N
 
     SIGTERM would only ask the ranks to save, and a rank that waits for a lost node never does.
     """
-    import psutil
-
     if process.poll() is not None:
         return
-    family: list[psutil.Process] = []
-    with contextlib.suppress(psutil.NoSuchProcess):
-        torchrun = psutil.Process(process.pid)
-        torchrun.suspend()  # so that it starts no more ranks
-        family = [*torchrun.children(recursive=True), torchrun]
-    for each in family:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            each.kill()
+    with contextlib.suppress(psutil.Error):
+        psutil.Process(process.pid).suspend()  # so that it starts no more ranks
+    children = kill_children(process.pid)
+    process.kill()
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(_WAIT_SECONDS)
-    psutil.wait_procs(family, _WAIT_SECONDS)
+    psutil.wait_procs(children, _WAIT_SECONDS)
+
+
+def kill_children(pid: int) -> list[psutil.Process]:
+    """Kill all descendants of a process, also stopped ones. Return them."""
+    children: list[psutil.Process] = []
+    with contextlib.suppress(psutil.Error):
+        children = psutil.Process(pid).children(recursive=True)
+    for child in children:
+        with contextlib.suppress(psutil.Error):
+            child.kill()
+    return children

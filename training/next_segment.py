@@ -7,16 +7,17 @@ The job depends on the end of this segment's job. The workflow later adopts it a
 from __future__ import annotations
 
 import os
-import random
 import shlex
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 
 from bloomery.base import slurm
+from bloomery.base.backoff import pauses
 from bloomery.base.errors import BloomeryError
 from bloomery.base.progress import say
 from bloomery.config.site import load_site
@@ -26,6 +27,7 @@ from bloomery.orchestration.exclude_option import exclude_option
 from bloomery.orchestration.settle_training import live_job_of_segment, training_comment
 from bloomery.orchestration.slurm_jobs import shell_prefix
 from bloomery.orchestration.submission import is_temporary
+from bloomery.orchestration.training_job import launch_options
 from training.start_command import Allocation
 
 _FIRST_PAUSE_SECONDS = 5.0
@@ -91,23 +93,26 @@ class NextJob:
             say(f"cannot cancel the job of segment {self._segment.number}: {error}")
 
     def _queued(self) -> slurm.QueuedJob | None:
-        return live_job_of_segment([slurm.show_job(self._job)["JobName"]], self._segment.number)
+        return live_job_of_segment([self._own_job["JobName"]], self._segment.number)
+
+    @cached_property
+    def _own_job(self) -> Mapping[str, str]:
+        """Description of this segment's job. It does not change while the job runs."""
+        return slurm.show_job(self._job)
 
     def _submit(self) -> None:
         """Submit the job. Repeat while the scheduler is away."""
-        pause = _FIRST_PAUSE_SECONDS
-        while not self._ended.is_set():
+        for pause in pauses(_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS):
             try:
-                found = self._queued()
-                if found is None:
+                if self._queued() is None:
                     say(f"SLURM job {self._sbatch()} waits to train segment {self._segment.number}")
                 return
             except BloomeryError as error:
                 if not is_temporary(str(error)):
                     say(f"the job of the next segment was not submitted, so the workflow will submit it: {error}")
                     return
-            self._ended.wait(pause * random.uniform(0.5, 1.5))
-            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+            if self._ended.wait(pause):
+                return
 
     def _sbatch(self) -> str:
         """Submit the job and return its id.
@@ -115,9 +120,8 @@ class NextJob:
         Raises:
             TryAgainError: sbatch failed.
         """
-        shown = slurm.show_job(self._job)
         self._excluded = self._exclude_option()
-        log = Path(shown["StdOut"]).parent.with_name(str(self._segment.number)) / "%j.log"
+        log = Path(self._own_job["StdOut"]).parent.with_name(str(self._segment.number)) / "%j.log"
         log.parent.mkdir(parents=True, exist_ok=True)
         script = (
             "#!/bin/bash\n"
@@ -128,7 +132,7 @@ class NextJob:
         )
         command = [
             *("sbatch", "--parsable", "--export=ALL", f"--dependency=afterany:{self._job}"),
-            *(f"--job-name={shown['JobName']}", f"--comment={training_comment(self._segment.number)}"),
+            *(f"--job-name={self._own_job['JobName']}", f"--comment={training_comment(self._segment.number)}"),
             *(f"--output={log}", f"--chdir={Path.cwd()}"),
             *(read_options(self._paths) or self._segment.options),
             *((self._excluded,) if self._excluded is not None else ()),
@@ -166,7 +170,7 @@ def next_segment(
     arguments = ["--config", str(config), "--run", str(run), "--number", str(following)]
     arguments += ["--output", str(output.with_name(f"{following}.json"))]
     if allocation is not None:
-        arguments += allocation.options()
+        arguments += launch_options(allocation.nodes, allocation.ranks_per_node, allocation.cpus_per_node)
     if log is not None:
         arguments += ["--log", str(log.with_name(f"{following}.log"))]
     arguments += [f"--next-job={option}" for option in options]

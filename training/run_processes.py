@@ -56,8 +56,6 @@ def run_processes(
     `watch` ends the processes if they hang. They are also ended as soon as `failure` returns a reason why they cannot
     continue.
 
-    The processes are ended as soon as `failure` returns a reason why they cannot continue.
-
     The output of the processes appears on stderr. A progress bar shows the newest iteration in the run's metrics.
     """
     asked = False

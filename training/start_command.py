@@ -27,11 +27,6 @@ class Allocation:
     ranks_per_node: int
     cpus_per_node: int
 
-    def options(self) -> list[str]:
-        """Return the options of `bloomery train segment` for this allocation."""
-        counts = {"nodes": self.nodes, "ranks-per-node": self.ranks_per_node, "cpus-per-node": self.cpus_per_node}
-        return [word for name, count in counts.items() for word in (f"--{name}", str(count))]
-
 
 def start_command(training: TrainingConfig, allocation: Allocation | None, arguments: list[str]) -> list[str]:
     """Return the command that starts all processes of a segment. `arguments` are passed to `training.loop.main`.

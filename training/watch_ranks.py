@@ -37,7 +37,7 @@ from bloomery.contracts.heartbeat import (
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.segment import FirstFailure
 from bloomery.detect.hang import Hang, HangDetector
-from training.end_of_ranks import kill_children
+from training.end_processes import end_processes
 
 _SAY_SILENT_SECONDS = 60.0
 _STACKS_SECONDS = 5.0
@@ -161,14 +161,13 @@ class RankWatch:
         """End all processes of the segment on all nodes."""
         with contextlib.suppress(BloomeryError):
             write_text(end_request(self._paths.heartbeats, self._launch), "hang\n")
-        for number in (signal.SIGTERM, signal.SIGKILL):
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(_END_SECONDS)
-                return
-            if number == signal.SIGKILL:
-                kill_children(process.pid)
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(process.pid, number)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_END_SECONDS)
+            return
+        process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_END_SECONDS)
+        end_processes(process)
 
 
 def _detector(config: HeartbeatConfig | None, ranks: int, seconds: float) -> HangDetector | None:

@@ -167,7 +167,7 @@ def batch_script(job: str) -> str:
     try:
         return call("scontrol", "write", "batch_script", job, "-")
     except TryAgainError as error:
-        if "Invalid job id" in error.what or "job id" in error.what.lower():
+        if "job id" in error.what.lower():
             return ""
         raise
 

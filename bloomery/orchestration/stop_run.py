@@ -10,6 +10,7 @@ import time
 from bloomery.base import slurm
 from bloomery.base.atomic import write_text
 from bloomery.base.errors import BloomeryError
+from bloomery.base.process_alive import alive_since
 from bloomery.base.progress import say
 from bloomery.contracts.lease import LEASE_NAME, parse_holder
 from bloomery.contracts.paths import RunPaths
@@ -49,23 +50,17 @@ def trains(paths: RunPaths) -> bool:
 
 def _lease_is_held(paths: RunPaths) -> bool:
     """Return whether the lease's file names a living process or job."""
+    path = paths.train / LEASE_NAME
     try:
-        found = parse_holder((paths.train / LEASE_NAME).read_bytes())
+        found, written = parse_holder(path.read_bytes()), path.stat().st_mtime
     except FileNotFoundError:
         return False
     if found is None:
         return False
     if found.job is not None and slurm.has_slurm():
         return slurm.is_alive(found.job)
-    if found.host != socket.gethostname():
-        return True
-    try:
-        os.kill(found.pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    return True
+    # A process of another machine may be alive.
+    return alive_since(found.pid, found.host, written) is not False
 
 
 def _cancel_waiting(paths: RunPaths) -> list[str]:

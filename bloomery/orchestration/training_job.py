@@ -69,10 +69,11 @@ class TrainingJob:
             **self.place,
         }
 
-    def launch_options(self) -> list[str]:
-        """Return the options that make `bloomery train segment` start one torchrun per node through srun."""
-        counts = {"nodes": self.nodes, "ranks-per-node": self.ranks_per_node, "cpus-per-node": self.cpus_per_node}
-        return [word for name, count in counts.items() for word in (f"--{name}", str(count))]
+
+def launch_options(nodes: int, ranks_per_node: int, cpus_per_node: int) -> list[str]:
+    """Return the options that make `bloomery train segment` start one torchrun per node through srun."""
+    counts = {"nodes": nodes, "ranks-per-node": ranks_per_node, "cpus-per-node": cpus_per_node}
+    return [word for name, count in counts.items() for word in (f"--{name}", str(count))]
 
 
 def sbatch_options(resources: Mapping[str, Any]) -> list[str]:

@@ -11,7 +11,7 @@ from bloomery.orchestration.job_environment import prepare_environment
 from bloomery.orchestration.job_resources import fixed_resources, job_resources
 from bloomery.orchestration.run_plan import make_run_plan, read_config
 from bloomery.orchestration.segment_chain import next_segment
-from bloomery.orchestration.training_job import sbatch_options
+from bloomery.orchestration.training_job import launch_options, sbatch_options
 from bloomery.orchestration.workflow_session import WorkflowSession, exit_on_error
 
 hide_values(logger)
@@ -140,12 +140,16 @@ def training_extra(wildcards):
     return PLAN.training_job.resources(dependency, exclude)["slurm_extra"]
 
 
-def launch_options(wildcards, resources):
+def cluster_options(wildcards, resources):
     """Params function: options that spread a training over the nodes of a cluster job; empty on one machine."""
     if not workflow.remote_exec:
         return []
     following = [f"--next-job={option}" for option in sbatch_options(resources)]
-    return [*PLAN.training_job.launch_options(), *following]
+    job = PLAN.training_job
+    return [
+        *launch_options(job.nodes, job.ranks_per_node, job.cpus_per_node),
+        *following,
+    ]
 
 
 def previous_segment(wildcards):

@@ -24,7 +24,7 @@ checkpoint train_segment:
         **PLAN.training_job.resources() | {"slurm_extra": training_extra},
     params:
         run=run_folder(),
-        launch=launch_options,
+        launch=cluster_options,
     message:
         "train segment {wildcards.n}"
     # A scheduler that ends the job sends TERM to all its processes. The shell ignores TERM and waits for the launcher,

@@ -14,7 +14,7 @@ from bloomery.base.errors import ConfigError
 from bloomery.checks.load_config import load_config
 from bloomery.config.run import RunConfig
 from bloomery.config.site import Site
-from bloomery.orchestration.training_job import training_job
+from bloomery.orchestration.training_job import launch_options, training_job
 
 
 class Resources(dict):
@@ -75,7 +75,8 @@ def test_a_small_layout_requests_only_the_gpus_that_it_uses():
 
 def test_the_launcher_gets_the_same_number_of_nodes_as_sbatch():
     job = training_job(config(4, 4, 2), Site.model_validate({"training": {"gpus_per_node": 8, "cpus_per_node": 64}}))
-    assert job.launch_options() == ["--nodes", "4", "--ranks-per-node", "8", "--cpus-per-node", "64"]
+    options = launch_options(job.nodes, job.ranks_per_node, job.cpus_per_node)
+    assert options == ["--nodes", "4", "--ranks-per-node", "8", "--cpus-per-node", "64"]
 
 
 def test_a_job_may_request_a_dependency_and_exclusive_nodes():
