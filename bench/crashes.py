@@ -44,7 +44,7 @@ def _ranks(process: psutil.Process) -> list[psutil.Process]:
     return [
         child
         for child in process.children(recursive=True)
-        if "training.loop.main" in (line := child.cmdline()) and "training.torchrun" not in line
+        if "training.loop.main" in (line := child.cmdline()) and "training.processes.torchrun" not in line
     ]
 
 

@@ -63,7 +63,7 @@ def _trained_seconds(config: Any, folder: Path) -> float:
     from fabricated_training import make_run
 
     from bloomery.config.stages import TrainStage
-    from training.launch import launch_segment
+    from training.segments.launch import launch_segment
 
     stage = TrainStage(name=config.name, seed=1, model=config.model, training=config.training)
     path = make_run(folder, stage)

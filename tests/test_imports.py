@@ -228,6 +228,6 @@ def test_every_imported_package_is_a_declared_dependency() -> None:
 
 
 def test_the_launcher_imports_no_torch() -> None:
-    program = "import sys, training.launch; print({'torch', 'deepspeed'} & set(sys.modules))"
+    program = "import sys, training.segments.launch; print({'torch', 'deepspeed'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout.strip() == "set()"

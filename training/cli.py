@@ -91,11 +91,11 @@ def segment(
     from contextlib import nullcontext
 
     from bloomery.base.log_file import stderr_in_log
-    from training.launch import launch_segment
-    from training.next_segment import next_segment
     from training.nodes.place import node_place
-    from training.run_segments import run_segment_on_nodes
-    from training.start_command import Allocation
+    from training.processes.start_command import Allocation
+    from training.segments.launch import launch_segment
+    from training.segments.next_segment import next_segment
+    from training.segments.run_segments import run_segment_on_nodes
 
     place = node_place(
         nodes,
@@ -128,7 +128,7 @@ def settle(
     ] = None,
 ) -> None:
     """Record how a training job ended, if its launcher did not. The SLURM executor calls this command."""
-    from training.settle_segment import settle_segment
+    from training.segments.settle_segment import settle_segment
 
     settle_segment(config, run, number, output, job, state)
 
@@ -165,7 +165,7 @@ def run_all(
 
     from bloomery.base.log_file import stderr_in_log
     from training.nodes.place import node_place
-    from training.run_segments import run_training
+    from training.segments.run_segments import run_training
 
     place = node_place(
         nodes,
@@ -285,6 +285,6 @@ def finish(
     ],
 ) -> None:
     """Record that a training has finished. This fails if no segment has reached the end of the training."""
-    from training.launch import finish as close
+    from training.segments.launch import finish as close
 
     close(run, output)

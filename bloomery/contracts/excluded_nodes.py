@@ -6,6 +6,7 @@ SLURM, because they become the value of sbatch's option --exclude.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Literal
@@ -13,10 +14,13 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, ValidationError, field_serializer
 
 from bloomery.base.atomic import read_json, write_json
-from bloomery.base.errors import InputError
+from bloomery.base.errors import InputError, TryAgainError
+from bloomery.base.file_lock import file_lock
 from bloomery.base.times import utc_text
 from bloomery.config.explain_value import wrong_values
 from bloomery.contracts.paths import RunPaths
+
+_LOCK_SECONDS = 20.0
 
 NodeName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=255)]
 """Name of one node in SLURM. It becomes part of a command line of a shell."""
@@ -78,6 +82,17 @@ def read_excluded(paths: RunPaths, now: datetime) -> list[ExcludedNode]:
     return [node for node in read.nodes if node.until > now]
 
 
+def _lock(paths: RunPaths) -> contextlib.AbstractContextManager[None]:
+    """Hold the lock of the file, so that no process writes it between another one's reading and writing."""
+    lock = paths.excluded_nodes.with_suffix(".lock")
+    busy = TryAgainError(
+        f"another process has held the lock for {_LOCK_SECONDS:.0f} s",
+        where=str(lock),
+        expected="no other command that changes the excluded nodes; run the command again",
+    )
+    return file_lock(lock, _LOCK_SECONDS, busy)
+
+
 def _write(paths: RunPaths, nodes: Iterable[ExcludedNode]) -> None:
     """Write the file atomically."""
     write_json(paths.excluded_nodes, ExcludedNodes(nodes=tuple(nodes)).model_dump(mode="json"))
@@ -90,6 +105,7 @@ def exclude_node(
 
     Raises:
         InputError: the name is not that of a single node, or the file is damaged.
+        TryAgainError: another process holds the lock of the file for too long.
     """
     since = now.astimezone(UTC).replace(microsecond=0)
     try:
@@ -100,7 +116,8 @@ def exclude_node(
             where=host,
             expected="the name of one node as `sinfo --Node` shows it, such as node07",
         ) from error
-    _write(paths, [*(node for node in read_excluded(paths, now) if node.host != host), added])
+    with _lock(paths):
+        _write(paths, [*(node for node in read_excluded(paths, now) if node.host != host), added])
     return added
 
 
@@ -109,11 +126,13 @@ def include_node(paths: RunPaths, host: str, now: datetime) -> ExcludedNode | No
 
     Raises:
         InputError: the file is damaged.
+        TryAgainError: another process holds the lock of the file for too long.
     """
-    before = read_excluded(paths, now)
-    found = next((node for node in before if node.host == host), None)
-    if found is not None:
-        _write(paths, [node for node in before if node.host != host])
+    with _lock(paths):
+        before = read_excluded(paths, now)
+        found = next((node for node in before if node.host == host), None)
+        if found is not None:
+            _write(paths, [node for node in before if node.host != host])
     return found
 
 

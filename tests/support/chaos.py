@@ -25,6 +25,7 @@ from typing import Any
 import psutil
 import yaml
 from slurm_cluster import SlurmCluster
+from slurm_workflow import ranks, segments, training_jobs
 from waiting import wait_for
 from workflow_support import ROOT
 
@@ -43,7 +44,7 @@ SETTINGS = {"KillWait": "20", "MinJobAge": "30", "SlurmdTimeout": "15"}
 CRON_SECONDS = 15.0
 SLOW_STEP = """\
 import sys
-if "training.loop.main" in sys.orig_argv and "training.torchrun" not in sys.orig_argv:
+if "training.loop.main" in sys.orig_argv and "training.processes.torchrun" not in sys.orig_argv:
     import os, time
     from training.loop.control import ControlPlane
     poll, seconds = ControlPlane.poll, float(os.environ["BLOOMERY_TEST_STEP_SECONDS"])
@@ -102,14 +103,9 @@ class Chaos:
         (self.folder / "python/fast").touch()
 
     def segments(self) -> list[dict[str, Any]]:
-        """Return number, status and fault of each segment."""
-        folder = self.run / "train/segments"
-        records = [
-            json.loads((folder / f"{n}.json").read_text()) for n in range(1, 1 + len(list(folder.glob("*.json"))))
-        ]
-        return [
-            {key: record[key] for key in ("number", "status", "fault", "iteration", "message")} for record in records
-        ]
+        """Return number, status, fault, last iteration and message of each segment."""
+        shown = ("number", "status", "fault", "iteration", "message")
+        return [{key: record[key] for key in shown} for record in segments(self.run)]
 
     @property
     def environment(self) -> Mapping[str, str]:
@@ -189,14 +185,11 @@ class Chaos:
 
     def training_job(self) -> str:
         """Return the id of the running training job, or an empty text."""
-        lines = self.cluster.squeue("--noheader", "--states=RUNNING", "--format=%i %k %Z").splitlines()
-        own = [line.split()[0] for line in lines if "rule_train_segment" in line and line.endswith(f" {self.folder}")]
-        return own[0] if own else ""
+        return next(iter(training_jobs(self.cluster, self.folder, "RUNNING")), "")
 
     def waiting_job(self) -> str:
-        lines = self.cluster.squeue("--noheader", "--states=PENDING", "--format=%i %k %Z").splitlines()
-        own = [line.split()[0] for line in lines if "rule_train_segment" in line and line.endswith(f" {self.folder}")]
-        return own[0] if own else ""
+        """Return the id of the job that waits for the next segment, or an empty text."""
+        return next(iter(training_jobs(self.cluster, self.folder, "PENDING")), "")
 
     # Faults
 
@@ -228,16 +221,12 @@ class Chaos:
             "hung rank": self._hung_rank,
             "dead watcher": self._dead_watcher,
             "full disk": self._full_disk,
-            "killed rank": lambda: self._killed(self.random.choice(self.ranks())),
-            "killed torchrun": lambda: self._killed(self.random.choice(self.processes("training.torchrun"))),
-            "killed srun": lambda: self._killed(self.processes("srun", "training.start_node")[0]),
+            "killed rank": lambda: self._killed(self.random.choice(ranks(self.folder))),
+            "killed torchrun": lambda: self._killed(self.random.choice(self.processes("training.processes.torchrun"))),
+            "killed srun": lambda: self._killed(self.processes("srun", "training.processes.start_node")[0]),
             "killed launcher": lambda: self._killed(self.processes("train", "segment", "--output")[-1]),
             "killed workflow": self._killed_workflow,
         }
-
-    def ranks(self) -> list[psutil.Process]:
-        found = self.processes("training.loop.main")
-        return [each for each in found if not any("training.torchrun" in part for part in each.cmdline())]
 
     def _killed(self, process: psutil.Process) -> tuple[str, float]:
         detail = " ".join(process.cmdline()[:4])
@@ -266,7 +255,7 @@ class Chaos:
         # Without a waiting job, the workflow must submit the next segment itself.
         wait_for(self.waiting_job, 300, every=0.2)
         self.cluster.run("scancel", self.waiting_job())
-        return f"sbatch failed: {', '.join(faults)}", self._killed(self.random.choice(self.ranks()))[1]
+        return f"sbatch failed: {', '.join(faults)}", self._killed(self.random.choice(ranks(self.folder)))[1]
 
     def _time_limit(self) -> tuple[str, float]:
         job = self.training_job()
@@ -295,7 +284,7 @@ class Chaos:
         node = self.random.choice(self._nodes())
         self.cluster.run("scontrol", "update", f"nodename={node}", "state=drain", "reason=chaos")
         launches = self.launches()
-        _, began = self._killed(self.random.choice(self.ranks()))
+        _, began = self._killed(self.random.choice(ranks(self.folder)))
         wait_for(lambda: self.launches() > launches, 900, every=0.05)
         assert node not in self._nodes(), "the training runs on a drained node"
         self.cluster.run("scontrol", "update", f"nodename={node}", "state=resume")
@@ -312,7 +301,7 @@ class Chaos:
     def _hung_rank(self) -> tuple[str, float]:
         hangs = self.run / "train/logs/hangs"
         before = len(list(hangs.glob("*")))
-        rank = self.random.choice(self.ranks())
+        rank = self.random.choice(ranks(self.folder))
         rank.suspend()
         stopped = time.time()
         wait_for(lambda: len(list(hangs.glob("*"))) > before, 600, every=0.1)

@@ -15,8 +15,8 @@ from ranks import RankError, run_ranks
 
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.segment import Segment, SegmentStatus
-from training import launch
-from training.run_processes import ProcessesEnd
+from training.processes.run_processes import ProcessesEnd
+from training.segments import launch
 
 
 class ForkedSegments:

@@ -18,7 +18,7 @@ from training.nodes import follow, node_group
 from training.nodes.follow import Follower
 from training.nodes.node_group import NodeGroup
 from training.nodes.place import NodePlace
-from training.stop_signals import StopSignals
+from training.processes.stop_signals import StopSignals
 
 CONFIGURATION = "digest of a configuration"
 

@@ -66,7 +66,7 @@ def wait_for_ever() -> None:
 @contextlib.contextmanager
 def planted(plant: PlantedHang) -> Iterator[None]:
     """Make `launch_segment` start ranks with this hang inside the block."""
-    from training import launch
+    from training.segments import launch
 
     start_command = launch.start_command
 

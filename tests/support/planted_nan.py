@@ -104,8 +104,8 @@ def run_chain(
         BloomeryError: the launcher ended the chain with an error, so a person would have to act.
         AssertionError: the training has not finished after `most` segments.
     """
-    from training import launch
-    from training.run_processes import ProcessesEnd
+    from training.processes.run_processes import ProcessesEnd
+    from training.segments import launch
 
     config, paths, found = make_run(run, configuration), RunPaths(run), []
     value = None if plant is None else asdict(plant)

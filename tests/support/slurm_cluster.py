@@ -221,7 +221,7 @@ class SlurmCluster:
         path.unlink(missing_ok=True) if seconds is None else path.write_text(str(seconds))
 
     def stop_controller(self) -> None:
-        """Kill slurmctld. Jobs go on, and the client programs fail."""
+        """Kill slurmctld. Its jobs still run, but the client programs fail."""
         pid_file = self.folder / "pid/slurmctld"
         pid = int(pid_file.read_text())
         os.kill(pid, signal.SIGKILL)

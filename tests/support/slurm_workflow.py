@@ -85,12 +85,21 @@ def alive(cluster: SlurmCluster, workflow: Workflow) -> list[str]:
     return [line.split()[0] for line in lines if line.split()[1] == str(workflow.folder)]
 
 
+def segments(run_folder: Path) -> list[dict[str, Any]]:
+    """Return the records of the chain of segments."""
+    folder = run_folder / "train/segments"
+    return [json.loads((folder / f"{n}.json").read_text()) for n in range(1, 1 + len(list(folder.glob("*.json"))))]
+
+
+def training_jobs(cluster: SlurmCluster, folder: Path, state: str) -> list[str]:
+    """Return the ids of the training jobs of the workflow in `folder` that have a state of squeue, such as RUNNING."""
+    lines = cluster.squeue("--noheader", f"--states={state}", "--format=%i %k %Z").splitlines()
+    return [line.split()[0] for line in lines if "rule_train_segment" in line and line.endswith(f" {folder}")]
+
+
 def training(cluster: SlurmCluster, workflow: Workflow) -> str:
     """Return the id of the running job that trains. The job of the next segment may wait beside it."""
-    lines = cluster.squeue("--noheader", "--states=RUNNING", "--format=%i %k %Z").splitlines()
-    (job,) = [
-        line.split()[0] for line in lines if "rule_train_segment" in line and line.endswith(f" {workflow.folder}")
-    ]
+    (job,) = training_jobs(cluster, workflow.folder, "RUNNING")
     return job
 
 
@@ -99,7 +108,11 @@ def ranks(folder: Path) -> list[psutil.Process]:
     found = []
     for process in psutil.process_iter(["cmdline", "cwd"]):
         line = process.info["cmdline"] or []
-        if process.info["cwd"] == str(folder) and "training.loop.main" in line and "training.torchrun" not in line:
+        if (
+            process.info["cwd"] == str(folder)
+            and "training.loop.main" in line
+            and "training.processes.torchrun" not in line
+        ):
             found.append(process)
     return found
 

@@ -48,7 +48,7 @@ class MetricsWriter:
             self._board = open_tensorboard(folder / "tensorboard", iteration, consumed_samples, consumed_tokens)
 
     def step(self, record: MetricsRecord) -> None:
-        """Record an iteration. `training.show_progress` shows it to a person."""
+        """Record an iteration. `training.processes.show_progress` shows it to a person."""
         self._record(record, [render(record)])
 
     def validation(self, record: ValidationRecord) -> None:

@@ -19,7 +19,6 @@ from bloomery.base.errors import BloomeryError, ConfigError, TryAgainError
 from bloomery.base.progress import say
 from bloomery.config.stages import TrainStage
 from bloomery.contracts.paths import RunPaths
-from training.end_processes import end_processes
 from training.loop.die_with_parent import die_with_parent
 from training.nodes.interface import gloo_environment
 from training.nodes.messages import (
@@ -40,8 +39,9 @@ from training.nodes.messages import (
     read_key,
 )
 from training.nodes.place import NodePlace
-from training.start_command import process_environment, rank_arguments
-from training.stop_signals import StopSignals
+from training.processes.end_processes import end_processes
+from training.processes.start_command import process_environment, rank_arguments
+from training.processes.stop_signals import StopSignals
 
 _RETRY_SECONDS = 1.0
 _CONNECT_SECONDS = 5.0

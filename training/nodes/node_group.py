@@ -37,8 +37,8 @@ from training.nodes.messages import (
     proof,
 )
 from training.nodes.place import NodePlace
-from training.run_processes import BY_SIGNAL
-from training.start_command import rendezvous_port
+from training.processes.run_processes import BY_SIGNAL
+from training.processes.start_command import rendezvous_port
 
 _POLL_SECONDS = 0.2
 _SAY_EVERY_SECONDS = 30.0

@@ -53,7 +53,7 @@ class NodePlace:
             arguments: arguments for `training.loop.main`.
         """
         return [
-            *(sys.executable, "-m", "training.torchrun"),
+            *(sys.executable, "-m", "training.processes.torchrun"),
             *("--nnodes", str(self.nodes), "--node-rank", str(self.rank)),
             *("--nproc-per-node", str(self.ranks_per_node)),
             *("--master-addr", self.master_address, "--master-port", str(port)),

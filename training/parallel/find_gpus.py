@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 
 from bloomery.base.errors import ResourceError
-from training.given_gpus import expected_gpus, given_gpus
+from training.parallel.given_gpus import expected_gpus, given_gpus
 from training.parallel.place import Place
 
 

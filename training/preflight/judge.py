@@ -12,7 +12,7 @@ from statistics import median
 from bloomery.base.units import format_bytes
 from bloomery.config.training_loop import PreflightConfig
 from bloomery.contracts.preflight import NodeState, Problem, ProblemKind, RankState
-from training.given_gpus import expected_gpus
+from training.parallel.given_gpus import expected_gpus
 from training.parallel.place import ranks_of_hosts
 
 _LEAST_FREE_MEMORY = 0.8

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -73,3 +74,11 @@ def test_a_damaged_list_is_refused(tmp_path: Path, content: str) -> None:
 def test_the_limit_is_five_percent_and_at_least_one_node() -> None:
     assert [most_excluded(None, nodes) for nodes in (1, 19, 20, 48, 100)] == [1, 1, 1, 2, 5]
     assert most_excluded(0, 100) == 0
+
+
+def test_processes_that_exclude_nodes_at_the_same_time_lose_no_exclusion(tmp_path: Path) -> None:
+    paths = RunPaths(tmp_path)
+    names = [f"node{number}" for number in range(20)]
+    with ThreadPoolExecutor(len(names)) as pool:
+        list(pool.map(lambda name: exclude_node(paths, name, "slow", 1, "person", NOW), names))
+    assert sorted(node.host for node in read_excluded(paths, NOW)) == sorted(names)

@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 import pytest
 from slurm_cluster import PREEMPTION, SlurmCluster
-from slurm_workflow import SITE, end_workflows, iterations, paused, ranks, training
+from slurm_workflow import SITE, end_workflows, iterations, paused, ranks, segments, training
 from waiting import wait_for
 from workflow_support import Workflow
 
@@ -42,17 +42,12 @@ def faulty(
     faulty_cluster.fail_sbatch()
 
 
-def chain(workflow: Workflow) -> list[dict[str, Any]]:
-    folder = workflow.run_folder / "train/segments"
-    return [json.loads((folder / f"{n}.json").read_text()) for n in range(1, 1 + len(list(folder.glob("*.json"))))]
-
-
 def finish(workflow: Workflow, process: Any, undisturbed: Workflow) -> list[dict[str, Any]]:
     """Wait until the workflow has finished without help, and return its segments."""
     talk, _ = process.communicate(timeout=1800)
     assert process.returncode == 0, talk
     assert workflow.losses() == undisturbed.losses()
-    return chain(workflow)
+    return segments(workflow.run_folder)
 
 
 def test_a_run_survives_failed_submissions_and_a_scheduler_that_is_away_and_forgets_its_jobs(

@@ -28,7 +28,7 @@ def _ranks(run: Path) -> dict[int, psutil.Process]:
     found = {}
     for process in psutil.process_iter(["cmdline"]):
         line = process.info["cmdline"] or []
-        if str(run) in line and "training.loop.main" in line and "training.torchrun" not in line:
+        if str(run) in line and "training.loop.main" in line and "training.processes.torchrun" not in line:
             try:
                 found[int(process.environ()["RANK"])] = process
             except (psutil.Error, KeyError):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from slurm_cluster import SlurmCluster
-from slurm_workflow import SITE, bloomery, end_workflows, slurm_workflow
+from slurm_workflow import SITE, bloomery, end_workflows, segments, slurm_workflow
 from workflow_support import ROOT, TINY, Workflow
 
 from bloomery.contracts.paths import RunPaths
@@ -28,11 +28,6 @@ if host and marker.exists() and marker.read_text() == host:
     os.environ["CUDA_VISIBLE_DEVICES"] = "0,1"
 """
 """Code of every Python process. On the second node of the first job, SLURM seems to have allocated GPUs."""
-
-
-def segments(workflow: Workflow) -> list[dict[str, object]]:
-    folder = workflow.run_folder / "train/segments"
-    return [json.loads((folder / f"{n}.json").read_text()) for n in range(1, 1 + len(list(folder.glob("*.json"))))]
 
 
 def test_missing_gpus_end_a_training_and_a_node_that_lost_its_gpus_is_excluded(
@@ -61,7 +56,7 @@ def test_missing_gpus_end_a_training_and_a_node_that_lost_its_gpus_is_excluded(
     finally:
         end_workflows(tmp_path)
     faulty = (tmp_path / "faulty").read_text()
-    first, second = segments(workflow)
+    first, second = segments(workflow.run_folder)
     assert (first["status"], first["fault"], second["status"]) == ("crashed", "preflight", "finished")
     assert first["first_failure"]["host"] == faulty
     (node,) = bloomery(workflow.environment, tmp_path, "nodes", "list", "--run", f"runs/{CONFIG['name']}")

@@ -9,16 +9,11 @@ from collections.abc import Callable
 
 import pytest
 from slurm_cluster import SlurmCluster
-from slurm_workflow import SITE, alive, bloomery, iterations, paused, ranks, training
+from slurm_workflow import SITE, alive, bloomery, iterations, paused, ranks, segments, training
 from waiting import wait_for
 from workflow_support import Workflow
 
 pytestmark = pytest.mark.cluster
-
-
-def segments(workflow: Workflow) -> list[dict[str, object]]:
-    folder = workflow.run_folder / "train/segments"
-    return [json.loads((folder / f"{n}.json").read_text()) for n in range(1, 1 + len(list(folder.glob("*.json"))))]
 
 
 def snakemake_logs(workflow: Workflow) -> str:
@@ -35,7 +30,7 @@ def test_a_training_beyond_the_time_limit_continues_in_more_segments_with_equal_
     # The chain continues in short jobs, until a workflow with another site runs.
     workflow = untrained().changed("training.segment.margin_minutes", 4.9)
     workflow.run("finish_training")
-    chain = segments(workflow)
+    chain = segments(workflow.run_folder)
     ends = [(segment["status"], segment["iteration"]) for segment in chain]
     assert ends[:2] == [("time_limit", 1), ("time_limit", 2)]
     assert ends[2:] == [*(("time_limit", each) for each in range(3, len(ends))), ("finished", 300)]
@@ -72,7 +67,7 @@ def test_training_survives_a_killed_workflow_and_the_next_workflow_adopts_its_jo
     lines = (workflow.run_folder / "train/logs/metrics.jsonl").read_text().splitlines()
     trained = [json.loads(line)["iteration"] for line in lines if '"loss"' in line]
     assert trained == sorted(set(trained))
-    assert segments(workflow)[0]["job"] == orphan
+    assert segments(workflow.run_folder)[0]["job"] == orphan
 
 
 def test_a_killed_rank_ends_a_segment_and_does_not_change_the_losses(
@@ -84,7 +79,7 @@ def test_a_killed_rank_ends_a_segment_and_does_not_change_the_losses(
     os.kill(ranks(workflow.folder)[-1].pid, signal.SIGKILL)
     talk, _ = process.communicate(timeout=1800)
     assert process.returncode == 0, talk
-    crashed, finished = segments(workflow)
+    crashed, finished = segments(workflow.run_folder)
     assert (crashed["status"], finished["status"]) == ("crashed", "finished")
     assert crashed["first_failure"]["ending"] == "was ended by signal SIGKILL"
     assert workflow.losses() == undisturbed.losses()

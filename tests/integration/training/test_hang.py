@@ -12,7 +12,7 @@ from planted_hang import PlantedHang, planted
 
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.segment import Fault, SegmentStatus
-from training.launch import launch_segment
+from training.segments.launch import launch_segment
 
 pytestmark = [pytest.mark.distributed, pytest.mark.slow]
 

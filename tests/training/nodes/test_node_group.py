@@ -14,7 +14,7 @@ from waiting import wait_for
 import bloomery
 from bloomery.base.errors import ConfigError, ResourceError, TryAgainError
 from bloomery.contracts.segment import Fault, SegmentStatus
-from training.run_processes import BY_SIGNAL
+from training.processes.run_processes import BY_SIGNAL
 
 
 def test_a_node_runs_the_processes_of_each_segment_and_ends_with_node_0(nodes: LocalNodes, tmp_path: Path) -> None:

@@ -40,6 +40,6 @@ def test_nodes_must_have_as_many_processes_as_the_layout_needs() -> None:
 def test_torchrun_has_a_static_rendezvous_with_node_0() -> None:
     command = NodePlace(8, 3, 4, "host").torchrun(23456, ["--number", "1"])
     assert command[1:] == [
-        *("-m", "training.torchrun", "--nnodes", "8", "--node-rank", "3", "--nproc-per-node", "4"),
+        *("-m", "training.processes.torchrun", "--nnodes", "8", "--node-rank", "3", "--nproc-per-node", "4"),
         *("--master-addr", "host", "--master-port", "23456", "-m", "training.loop.main", "--number", "1"),
     ]

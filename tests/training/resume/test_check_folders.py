@@ -9,7 +9,7 @@ from fabricated_training import make_run, stage
 
 from bloomery.base.errors import InputError
 from bloomery.contracts.segment import SAVE_FILE, STOP_FILE
-from training.launch import launch_segment
+from training.segments.launch import launch_segment
 
 CONFIGURATION = stage()
 

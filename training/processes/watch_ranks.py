@@ -37,7 +37,7 @@ from bloomery.contracts.heartbeat import (
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.segment import FirstFailure
 from bloomery.detect.hang import Hang, HangDetector
-from training.end_processes import end_processes
+from training.processes.end_processes import end_processes
 
 _SAY_SILENT_SECONDS = 60.0
 _STACKS_SECONDS = 5.0

@@ -28,7 +28,7 @@ from bloomery.orchestration.settle_training import live_job_of_segment, training
 from bloomery.orchestration.slurm_jobs import shell_prefix
 from bloomery.orchestration.submission import is_temporary
 from bloomery.orchestration.training_job import launch_options
-from training.start_command import Allocation
+from training.processes.start_command import Allocation
 
 _FIRST_PAUSE_SECONDS = 5.0
 _LONGEST_PAUSE_SECONDS = 120.0

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bloomery.contracts.metrics_record import MetricsRecord, dump_record
-from training.show_progress import TrainingProgressBar
+from training.processes.show_progress import TrainingProgressBar
 
 
 class Clock:

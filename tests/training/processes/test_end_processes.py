@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 from waiting import wait_for
 
-from training.end_processes import end_processes
+from training.processes.end_processes import end_processes
 
 _RANK = """
 import os, signal, sys, time

@@ -13,10 +13,10 @@ from bloomery.base.atomic import write_json, write_text
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.segment import STOP_FILE, Fault, FirstFailure, SegmentStatus
 from bloomery.contracts.segment_start import SegmentStart
+from training.processes.run_processes import BY_SIGNAL, ProcessesEnd
+from training.processes.watch_ranks import ReportedHang
 from training.resume.resolve_resume import resolve_resume
-from training.run_processes import BY_SIGNAL, ProcessesEnd
-from training.segment_outcome import outcome
-from training.watch_ranks import ReportedHang
+from training.segments.segment_outcome import outcome
 
 CONFIGURATION = stage()
 START = SegmentStart(number=1, job=None, host="here", pid=1, started="2026-01-01T00:00:00Z", iteration=2)

@@ -1,7 +1,7 @@
 """Record how the ranks of a node ended, find the rank that failed first, and end the ranks of a node on request.
 
-`training.torchrun` runs on each node and uses this file for its ranks. The launcher of the segment reads the records of
-all nodes. Files carry the request to end, because signals of the launcher reach only processes of its own node.
+`training.processes.torchrun` runs on each node and uses this file for its ranks. The launcher of the segment reads the
+records of all nodes. The request to end is a file, because the launcher's signals reach only processes of its own node.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from bloomery.base.errors import BloomeryError
 from bloomery.config.section import Count
 from bloomery.contracts.heartbeat import LAUNCH_VARIABLE, end_request
 from bloomery.contracts.segment import FirstFailure
-from training.end_processes import kill_children
+from training.processes.end_processes import kill_children
 
 _LOOK_SECONDS = 0.1
 _REQUEST_EVERY_LOOKS = 10

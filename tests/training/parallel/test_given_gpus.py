@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from training.given_gpus import GPUS_PER_NODE, given_gpus
+from training.parallel.given_gpus import GPUS_PER_NODE, given_gpus
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ import pytest
 from waiting import wait_for
 
 from bloomery.contracts.paths import RunPaths
-from training import run_processes as module
-from training.run_processes import BY_SIGNAL, run_processes
+from training.processes import run_processes as module
+from training.processes.run_processes import BY_SIGNAL, run_processes
 
 
 def test_texts_of_incidents_are_fetched_during_and_after_a_segment(
@@ -65,7 +65,7 @@ _LAUNCHER = """
 import os, sys
 from pathlib import Path
 from bloomery.contracts.paths import RunPaths
-from training.run_processes import run_processes
+from training.processes.run_processes import run_processes
 program = "import os, time; print('begun', flush=True)\\nwhile not os.path.exists('stop'): time.sleep(0.05)"
 sys.exit(run_processes([sys.executable, "-c", program], os.environ, RunPaths(Path("."))).code)
 """

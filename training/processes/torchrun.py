@@ -16,7 +16,7 @@ from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.run import parse_args, run
 
 from bloomery.contracts.paths import RunPaths
-from training.end_of_ranks import NodeRanks, RankFailure, end_text, write_failures
+from training.processes.end_of_ranks import NodeRanks, RankFailure, end_text, write_failures
 
 _SHOWN = 8
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 GPUS_PER_NODE = "BLOOMERY_GPUS_PER_NODE"
-"""Environment variable with `training.gpus_per_node` of the site. `training.start_node` sets it."""
+"""Environment variable with `training.gpus_per_node` of the site. `training.processes.start_node` sets it."""
 _NO_DEVICES = frozenset({"", "-1", "NoDevFiles", "void", "none"})
 """Values of CUDA_VISIBLE_DEVICES that hide all GPUs."""
 _JOB_LISTS = ("SLURM_STEP_GPUS", "SLURM_JOB_GPUS")

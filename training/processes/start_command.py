@@ -38,7 +38,7 @@ def start_command(training: TrainingConfig, allocation: Allocation | None, argum
     """
     if allocation is None:
         world = str(training.parallel.world_size)
-        torchrun = [sys.executable, "-m", "training.torchrun", "--standalone", "--nproc-per-node", world]
+        torchrun = [sys.executable, "-m", "training.processes.torchrun", "--standalone", "--nproc-per-node", world]
         return [*torchrun, "-m", "training.loop.main", *arguments]
     job = slurm.own_job()
     if job is None:
@@ -58,7 +58,7 @@ def start_command(training: TrainingConfig, allocation: Allocation | None, argum
         *("srun", "--kill-on-bad-exit=1", "--mpi=none", "--cpu-bind=none"),
         *(f"--nodes={allocation.nodes}", f"--ntasks={allocation.nodes}", "--ntasks-per-node=1"),
         f"--cpus-per-task={allocation.cpus_per_node}",
-        *(*python, "-m", "training.start_node"),
+        *(*python, "-m", "training.processes.start_node"),
         *("--nodes", str(allocation.nodes), "--ranks-per-node", str(allocation.ranks_per_node)),
         *("--gpus-per-node", str(site.training.gpus_per_node)),
         *("--master-address", slurm.first_node_address(job), "--master-port", str(rendezvous_port(int(job)))),

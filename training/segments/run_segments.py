@@ -13,11 +13,11 @@ from bloomery.base.progress import say
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.segment import STOP_FILE, Segment, SegmentStatus, read_segment
 from bloomery.contracts.train_stage import read_configured
-from training.launch import finish, launch_segment
 from training.nodes.follow import Follower
 from training.nodes.node_group import NodeGroup
 from training.nodes.place import NodePlace
-from training.stop_signals import StopSignals
+from training.processes.stop_signals import StopSignals
+from training.segments.launch import finish, launch_segment
 
 
 def run_segment_on_nodes(config: Path, run: Path, number: int, output: Path, place: NodePlace) -> None:

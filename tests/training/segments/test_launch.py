@@ -23,7 +23,8 @@ from bloomery.contracts.resume_policy import identity
 from bloomery.contracts.segment import Fault, Segment, SegmentStatus, read_segment
 from bloomery.contracts.segment_start import read_start
 from bloomery.orchestration.segment_chain import next_segment
-from training import launch, run_processes
+from training.processes import run_processes
+from training.segments import launch
 
 CONFIGURATION = stage()
 

@@ -21,11 +21,12 @@ from bloomery.base.errors import BloomeryError, CheckFailedError, ConfigError, T
 from bloomery.contracts.checkpoint import step_name
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.segment import SegmentStatus, read_segment
-from training import launch, run_processes
 from training.nodes import node_group
 from training.nodes.place import NodePlace
+from training.processes import run_processes
 from training.resume.resolve_resume import resolve_resume
-from training.run_segments import run_segment_on_nodes, run_training
+from training.segments import launch
+from training.segments.run_segments import run_segment_on_nodes, run_training
 
 _PROGRAM = """
 import os, sys, time
@@ -168,7 +169,7 @@ def test_nodes_without_the_processes_that_the_layout_needs_are_refused(tmp_path:
 @pytest.fixture
 def two_places(monkeypatch: pytest.MonkeyPatch) -> list[NodePlace]:
     """Return the places of two nodes. Signals are left alone, because node 1 runs in a thread."""
-    monkeypatch.setattr("training.stop_signals.signal.signal", lambda *_: signal.SIG_DFL)
+    monkeypatch.setattr("training.processes.stop_signals.signal.signal", lambda *_: signal.SIG_DFL)
     port = free_port()
     return [NodePlace(2, rank, 1, "127.0.0.1", port, silence_seconds=4, wait_minutes=1) for rank in (0, 1)]
 

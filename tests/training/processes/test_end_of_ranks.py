@@ -12,7 +12,7 @@ from waiting import wait_for
 
 from bloomery.contracts.heartbeat import LAUNCH_VARIABLE, end_request
 from bloomery.contracts.segment import FirstFailure
-from training.end_of_ranks import RankFailure, first_failure, write_failures
+from training.processes.end_of_ranks import RankFailure, first_failure, write_failures
 
 
 def _failure(rank: int, at: float, *, exit_code: int) -> RankFailure:
@@ -56,7 +56,7 @@ def test_without_records_no_rank_failed(tmp_path: Path) -> None:
 _NOTES = """
 import subprocess, sys, time
 from pathlib import Path
-from training.end_of_ranks import NodeRanks
+from training.processes.end_of_ranks import NodeRanks
 ranks, began = NodeRanks(Path(sys.argv[1])), time.time()
 child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
 while child.pid not in ranks._alive:
@@ -71,7 +71,7 @@ print("noted")
 _NODE = """
 import subprocess, sys
 from pathlib import Path
-from training.end_of_ranks import NodeRanks
+from training.processes.end_of_ranks import NodeRanks
 NodeRanks(Path(sys.argv[1]))
 rank = "import os, signal; print('begun', flush=True); os.kill(os.getpid(), signal.SIGSTOP)"
 sys.exit(-subprocess.run([sys.executable, "-c", rank]).returncode)

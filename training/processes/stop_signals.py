@@ -12,7 +12,7 @@ from bloomery.base.errors import TryAgainError
 class StopSignals:
     """While this context is open, SIGTERM and SIGINT set `asked`.
 
-    While a segment runs, `training.run_processes` handles these signals instead.
+    While a segment runs, `training.processes.run_processes` handles these signals instead.
     """
 
     def __init__(self, *, raise_error: bool) -> None:

@@ -25,19 +25,10 @@ from bloomery.contracts.segment_start import SegmentStart, read_start, write_sta
 from bloomery.contracts.train_stage import read_configured
 from bloomery.spec.refuse_unsupported import refuse_untrainable
 from training.checkpoint.next_checkpoint import next_checkpoint_bytes
-from training.job_end import restart_count
 from training.loop.hold_lease import lease
-from training.next_segment import NextJob, NextSegment
 from training.nodes.node_group import NodeGroup
-from training.resume.check_folders import check_folders
-from training.resume.count_starts import count_start, forget_starts
-from training.resume.record_launch import record_launch
-from training.resume.resolve_resume import ResumePoint, resolve_resume
-from training.run_processes import BY_SIGNAL, run_processes
-from training.segment_outcome import outcome
-from training.segment_record import judge_crash, last_attempt, read_history, record
-from training.settle_segment import settle
-from training.start_command import (
+from training.processes.run_processes import BY_SIGNAL, run_processes
+from training.processes.start_command import (
     Allocation,
     end_of_job,
     process_environment,
@@ -45,8 +36,17 @@ from training.start_command import (
     result_path,
     start_command,
 )
-from training.wait_for_space import RECORD_BYTES, wait_for_space
-from training.watch_ranks import RankWatch
+from training.processes.watch_ranks import RankWatch
+from training.resume.check_folders import check_folders
+from training.resume.count_starts import count_start, forget_starts
+from training.resume.record_launch import record_launch
+from training.resume.resolve_resume import ResumePoint, resolve_resume
+from training.segments.job_end import restart_count
+from training.segments.next_segment import NextJob, NextSegment
+from training.segments.segment_outcome import outcome
+from training.segments.segment_record import judge_crash, last_attempt, read_history, record
+from training.segments.settle_segment import settle
+from training.segments.wait_for_space import RECORD_BYTES, wait_for_space
 
 
 def launch_segment(

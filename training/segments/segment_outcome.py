@@ -10,10 +10,10 @@ from bloomery.base.errors import BloomeryError, TryAgainError
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.segment import STOP_FILE, Fault, FirstFailure, Segment, SegmentStatus
 from bloomery.contracts.segment_start import SegmentStart
-from training.job_end import end_by_signal
+from training.processes.run_processes import BY_SIGNAL, ProcessesEnd
 from training.resume.resolve_resume import ResumePoint
-from training.run_processes import BY_SIGNAL, ProcessesEnd
-from training.segment_record import crashes_before, ending, place_and_time, saved_more
+from training.segments.job_end import end_by_signal
+from training.segments.segment_record import crashes_before, ending, place_and_time, saved_more
 
 
 def outcome(
@@ -45,7 +45,7 @@ def outcome(
         if answer.get("first_failure") is not None:
             failed = FirstFailure.model_validate(answer["first_failure"])
         # A temporary fault, such as an unreachable file server, counts as a crash. `max_crashes` limits the retries.
-        # After a full disk, the next launcher waits for space (`training.wait_for_space`).
+        # After a full disk, the next launcher waits for space (`training.segments.wait_for_space`).
         if answer["exit_code"] != TryAgainError.exit_code and fault is not Fault.DISK:
             error = BloomeryError(message)
             error.exit_code = answer["exit_code"]

@@ -16,12 +16,12 @@ from bloomery.base.log_file import lines_shown_by
 from bloomery.base.progress import say
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.segment import STOP_FILE, FirstFailure
-from training.end_of_ranks import first_failure
-from training.end_processes import end_processes
 from training.guards.incident_texts import IncidentTexts
 from training.loop.die_with_parent import die_with_parent
-from training.show_progress import TrainingProgressBar
-from training.watch_ranks import RankWatch, ReportedHang
+from training.processes.end_of_ranks import first_failure
+from training.processes.end_processes import end_processes
+from training.processes.show_progress import TrainingProgressBar
+from training.processes.watch_ranks import RankWatch, ReportedHang
 
 BY_SIGNAL = "signal\n"
 """Content of the stop file if the launcher wrote the file because of a signal. A person's stop file differs."""
@@ -71,7 +71,10 @@ def run_processes(
         if not asked:
             say("asked to stop: a checkpoint is saved after the current iteration")
             asked = True
-        write_text(paths.control / STOP_FILE, BY_SIGNAL)
+        stop = paths.control / STOP_FILE
+        if not stop.exists():
+            # A person's stop file stays, because it makes the end of the segment a person's stop.
+            write_text(stop, BY_SIGNAL)
 
     previous = {caught: signal.signal(caught, ask_to_stop) for caught in (signal.SIGTERM, signal.SIGINT)}
     try:

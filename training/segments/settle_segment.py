@@ -24,11 +24,11 @@ from bloomery.contracts.segment import Segment, SegmentStatus, write_segment
 from bloomery.contracts.segment_start import SegmentStart, read_start
 from bloomery.contracts.skips import effective
 from bloomery.contracts.train_stage import read_configured
-from training.job_end import end_by_state
 from training.loop.hold_lease import lease
 from training.resume.resolve_resume import ResumePoint
-from training.segment_record import ending, judge_crash, read_history, record
-from training.wait_for_space import RECORD_BYTES, wait_for_space
+from training.segments.job_end import end_by_state
+from training.segments.segment_record import ending, judge_crash, read_history, record
+from training.segments.wait_for_space import RECORD_BYTES, wait_for_space
 
 _WAIT_SECONDS = 600.0
 _POLL_SECONDS = 0.5

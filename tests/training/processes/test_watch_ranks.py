@@ -18,8 +18,8 @@ from bloomery.config.training import TrainingConfig
 from bloomery.contracts.heartbeat import LAUNCH_VARIABLE, Heartbeat, Place, end_request, stacks_request, write_heartbeat
 from bloomery.contracts.paths import RunPaths
 from bloomery.detect.hang import Hang
-from training import watch_ranks
-from training.watch_ranks import RankWatch, ReportedHang, _ask_by_signal, _report
+from training.processes import watch_ranks
+from training.processes.watch_ranks import RankWatch, ReportedHang, _ask_by_signal, _report
 
 _STUBBORN = """
 import signal, sys

@@ -11,7 +11,7 @@ import pytest
 
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.segment import FirstFailure
-from training.end_of_ranks import first_failure
+from training.processes.end_of_ranks import first_failure
 
 PROGRAM = """
 import os, signal, sys, time
@@ -31,7 +31,15 @@ time.sleep(600)
 def test_a_failed_rank_is_reported_in_one_line_and_recorded(tmp_path: Path, end: str, said: str) -> None:
     program = tmp_path / "rank.py"
     program.write_text(PROGRAM.format(end=end))
-    command = [sys.executable, "-m", "training.torchrun", "--standalone", "--nproc-per-node", "2", str(program)]
+    command = [
+        sys.executable,
+        "-m",
+        "training.processes.torchrun",
+        "--standalone",
+        "--nproc-per-node",
+        "2",
+        str(program),
+    ]
     command += ["--folder", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 1

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from bloomery.base.errors import BloomeryError
 from bloomery.base.private_folder import make_private_folder
-from training.given_gpus import GPUS_PER_NODE
+from training.parallel.given_gpus import GPUS_PER_NODE
 
 
 def main() -> None:
@@ -39,7 +39,7 @@ def main() -> None:
         os.environ[GPUS_PER_NODE] = str(options.gpus_per_node)
     rest = options.arguments[1:] if options.arguments[:1] == ["--"] else options.arguments
     command = [
-        *(sys.executable, "-m", "training.torchrun"),
+        *(sys.executable, "-m", "training.processes.torchrun"),
         *("--nnodes", str(options.nodes), "--node-rank", os.environ.get("SLURM_NODEID", "0")),
         *("--nproc-per-node", str(options.ranks_per_node)),
         *("--master-addr", options.master_address, "--master-port", str(options.master_port)),

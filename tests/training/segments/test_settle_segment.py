@@ -12,8 +12,8 @@ from bloomery.base.errors import BloomeryError, CheckFailedError, TryAgainError
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.segment import Fault, Segment, SegmentStatus, read_segment
 from bloomery.contracts.segment_start import SegmentStart, write_start
-from training.segment_record import read_history
-from training.settle_segment import settle_segment
+from training.segments.segment_record import read_history
+from training.segments.settle_segment import settle_segment
 
 CONFIGURATION = stage(segment={"max_crashes": 1})
 

@@ -7,7 +7,7 @@ import signal
 import pytest
 
 from bloomery.base.errors import TryAgainError
-from training.stop_signals import StopSignals
+from training.processes.stop_signals import StopSignals
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
