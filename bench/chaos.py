@@ -13,7 +13,6 @@ small file system in memory that one fault fills. One line for each fault appear
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
 import sys
 import tempfile
@@ -29,14 +28,14 @@ from _support import machine, report  # noqa: E402
 from chaos import SETTINGS, Chaos, chaos_config, differing_files, draw, small_disk  # noqa: E402
 from recorded_losses import recorded_losses  # noqa: E402
 from slurm_cluster import PREEMPTION, SlurmCluster  # noqa: E402
-from slurm_workflow import LONG, SITE, end_workflows  # noqa: E402
-from waiting import wait_for  # noqa: E402
+from slurm_workflow import LONG, SITE, copy_untrained  # noqa: E402
 from workflow_support import Workflow  # noqa: E402
 
 SEED = 19
 LONGEST_IDLE_SECONDS = 60.0
 STEP_SECONDS = 0.3
 ITERATIONS_PER_FAULT = 200
+CHECKPOINT_ITERATIONS = 20
 DISK_MEGABYTES = 300
 
 
@@ -52,11 +51,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--kinds", type=int, help="draw this many different kinds of faults instead of all 20 faults")
+    parser.add_argument("--folder", type=Path, help="new folder for all files, which is kept (default: temporary)")
     options = parser.parse_args()
     faults = draw(options.seed, options.kinds)
-    folder = Path(tempfile.mkdtemp(prefix="chaos-"))
+    folder = options.folder or Path(tempfile.mkdtemp(prefix="chaos-"))
+    folder.mkdir(parents=True, exist_ok=True)
     samples = 8 * ITERATIONS_PER_FAULT * len(faults)
-    config = {**LONG, "training": chaos_config(LONG["training"], samples)}
+    config = {**LONG, "training": chaos_config(LONG["training"], samples, CHECKPOINT_ITERATIONS)}
     began = time.monotonic()
     try:
         reference = undisturbed(folder / "undisturbed", config)
@@ -68,22 +69,14 @@ def main() -> int:
             site = {**SITE, "training": {**SITE["training"], "partition": "cheap"}}
             run = {**config, "root": str(folder / "disk/runs")}
             chaos = Chaos(cluster, folder / "run", run, site, options.seed, STEP_SECONDS)
-            chaos.copy_data(reference)
-            injected = []
-            try:
-                with chaos.cron():
-                    for fault in faults:
-                        injected.append(chaos.inject(fault))
-                        print(json.dumps(asdict(injected[-1])), file=sys.stderr, flush=True)
-                    chaos.speed_up()
-                    wait_for((chaos.run / "train/finished.json").exists, 3600, every=1)
-                losses = [recorded_losses(each / "train/logs/metrics.jsonl") for each in (reference, chaos.run)]
-                differing = differing_files(chaos.run, reference)
-                segments = chaos.segments()
-            finally:
-                end_workflows(chaos.folder)
+            copy_untrained(reference, chaos.run)
+            injected = chaos.run_to_the_end(faults)
+            losses = [recorded_losses(reference / "train/logs/metrics.jsonl"), chaos.losses()]
+            differing = differing_files(chaos.run, reference)
+            segments = chaos.segments()
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        if options.folder is None:
+            shutil.rmtree(folder, ignore_errors=True)
     longest, equal = max(each.idle_seconds for each in injected), losses[0] == losses[1]
     result = {
         "seed": options.seed,

@@ -8,14 +8,15 @@ from __future__ import annotations
 import shutil
 from collections import Counter
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 
 from bloomery.base import slurm
-from bloomery.base.errors import BloomeryError
+from bloomery.base.errors import BloomeryError, InputError
 from bloomery.base.process_alive import alive_since
 from bloomery.base.times import utc_text
+from bloomery.contracts.excluded_nodes import read_excluded
 from bloomery.contracts.parity import PARITY_NAME
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.safe_path import read_part_names
@@ -103,6 +104,16 @@ class Queue:
 
 
 @dataclass(frozen=True)
+class Exclusion:
+    """A node of the cluster that the next segments exclude."""
+
+    host: str
+    until: str
+    """Time when the exclusion ends: UTC, ISO 8601."""
+    reason: str
+
+
+@dataclass(frozen=True)
 class Sync:
     """State of the logs on the Hub."""
 
@@ -144,6 +155,8 @@ class RunStatus:
     published: bool
     timeline: Timeline
     """All attempts to train, and what the time since the first attempt was used for."""
+    excluded: list[Exclusion] | None = field(default_factory=list)
+    """Nodes of the cluster that the next segments exclude; None if their file is damaged."""
     resume_command: str | None = None
     """Command of the newest workflow, as a user can type it here; None if no workflow recorded it for this folder."""
     stale: dict[str, str] = field(default_factory=dict)
@@ -211,6 +224,7 @@ def gather_status(run: Path, now: float) -> RunStatus:
         rebuild_target=rebuild_target(stale),
         reports=report_pages(paths),
         unreadable=found.unreadable_files,
+        excluded=_excluded(paths, now),
     )
 
 
@@ -282,6 +296,15 @@ def _job(job: slurm.QueuedJob) -> Job:
         for moment in (slurm.parse_time(job.start), slurm.parse_time(job.submitted))
     )
     return Job(job.job, job.rule, job.state, job.time_left, job.nodes, job.reason.strip("()"), start, submitted)
+
+
+def _excluded(paths: RunPaths, now: float) -> list[Exclusion] | None:
+    """Return the excluded nodes; None if their file is damaged."""
+    try:
+        nodes = read_excluded(paths, datetime.fromtimestamp(now, UTC))
+    except InputError:
+        return None
+    return [Exclusion(node.host, utc_text(node.until), node.reason) for node in nodes]
 
 
 def _timeline(paths: RunPaths, now: float, state: RunState, queue: Queue) -> Timeline:

@@ -84,6 +84,7 @@ def lines(found: RunStatus, *, every: bool = False) -> list[tuple[str, str]]:
         names = ", ".join(found.segments.damaged)
         rows.append(("damaged", f"in train/segments: {names}; restore or delete these files, and start the run again"))
     rows += _queue(found)
+    rows += _excluded(found)
     if checkpoint := found.checkpoint:
         age = _age(checkpoint.age_seconds)
         rows.append(("last checkpoint", f"{checkpoint.name}, {age}, {format_bytes(checkpoint.bytes)}"))
@@ -230,6 +231,12 @@ def _queue(found: RunStatus) -> list[tuple[str, str]]:
             (f"{sum(states.values())} jobs", f"{rule}: " + ", ".join(f"{n} {s.lower()}" for s, n in states.items()))
         )
     return rows
+
+
+def _excluded(found: RunStatus) -> list[tuple[str, str]]:
+    if found.excluded is None:
+        return [("excluded nodes", "train/excluded_nodes.json cannot be read; correct or delete it")]
+    return [(f"excluded {each.host}", f"until {each.until}: {_plain(each.reason)}") for each in found.excluded]
 
 
 def _job(job: Job) -> str:

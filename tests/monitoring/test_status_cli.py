@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fabricated_run import NOW, configuration, make_run, write_metrics
 
+from bloomery.base.times import utc_text
+from bloomery.contracts.excluded_nodes import exclude_node
 from bloomery.contracts.metrics_record import EnergyRecord, EventRecord, Record, dump_record
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.read_metrics import valid_records
@@ -120,3 +123,16 @@ def test_events_energy_and_ranks_are_shown(tmp_path: Path) -> None:
     assert rows["training loss"].endswith("not finite in the last")
     assert rows["skipped"] == "2,048 samples, 1,007 updates"
     assert rows["energy"] == "120.5 kWh (24 % estimated), 7.25 kg CO2, all segments together"
+
+
+def test_excluded_nodes_are_shown_until_their_exclusion_ends(tmp_path: Path) -> None:
+    paths = trained(tmp_path)
+    assert not [name for name in status_rows(paths) if name.startswith("excluded")]
+    now = datetime.fromtimestamp(NOW, UTC)
+    exclude_node(paths, "node7", "its matmul takes 2.1 times as long", 24, "preflight", now)
+    exclude_node(paths, "node8", "replaced", 1, "person", now - timedelta(hours=2))
+    shown = {name: text for name, text in status_rows(paths).items() if name.startswith("excluded")}
+    until = utc_text(now.replace(microsecond=0) + timedelta(hours=24))
+    assert shown == {"excluded node7": f"until {until}: its matmul takes 2.1 times as long"}
+    paths.excluded_nodes.write_text("[]")
+    assert "cannot be read" in status_rows(paths)["excluded nodes"]

@@ -11,23 +11,25 @@ import contextlib
 import json
 import os
 import random
-import shutil
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import psutil
 import yaml
+from recorded_losses import recorded_losses
 from slurm_cluster import SlurmCluster
-from slurm_workflow import ranks, segments, training_jobs
+from slurm_workflow import end_workflows, ranks, segments, training_jobs
 from waiting import wait_for
 from workflow_support import ROOT
+
+from bloomery.base.progress import say
 
 FAULTS = (
     *("outage", "outage", "outage"),
@@ -37,6 +39,8 @@ FAULTS = (
     *("killed rank", "killed torchrun", "killed srun", "killed launcher", "killed workflow"),
 )
 """The faults of the long test: 20."""
+OUTAGE_SECONDS = (15, 45, 300)
+"""Lengths of the outages of slurmctld. The last two are longer than slurmctld remembers jobs (MinJobAge)."""
 _CONTINUES = ("outage", "dead watcher", "killed workflow")
 """Faults during which the segment continues."""
 SETTINGS = {"KillWait": "20", "MinJobAge": "30", "SlurmdTimeout": "15"}
@@ -87,16 +91,25 @@ class Chaos:
     def __post_init__(self) -> None:
         self.run = Path(self.config["root"]) / str(self.config["name"])
         self.random = random.Random(self.seed)
+        self._outages = self.random.sample(OUTAGE_SECONDS, len(OUTAGE_SECONDS))
         (self.folder / "python").mkdir(parents=True, exist_ok=True)
         (self.folder / "python/sitecustomize.py").write_text(SLOW_STEP)
         (self.folder / "site.yaml").write_text(yaml.safe_dump(self.site))
         (self.folder / "run.yaml").write_text(yaml.safe_dump(self.config, sort_keys=False))
 
-    def copy_data(self, run: Path) -> None:
-        """Copy the results of the stages before training from another run."""
-        for name in ("config", "corpus", "tokenizer", "index", "results", "benchmarks"):
-            if (run / name).exists():
-                shutil.copytree(run / name, self.run / name, symlinks=True)
+    def run_to_the_end(self, faults: Sequence[str]) -> list[Injected]:
+        """Inject the faults one after another, and wait until the training has finished. Return the faults."""
+        injected = []
+        try:
+            with self.cron():
+                for fault in faults:
+                    injected.append(self.inject(fault))
+                    say(json.dumps(asdict(injected[-1])))
+                self.speed_up()
+                wait_for((self.run / "train/finished.json").exists, 3600, every=1)
+        finally:
+            end_workflows(self.folder)
+        return injected
 
     def speed_up(self) -> None:
         """Let the following segments, and this one, train without the additional time."""
@@ -154,6 +167,10 @@ class Chaos:
             process.wait(120)
 
     # What the training does
+
+    def losses(self) -> dict[int, tuple[float, float]]:
+        """Return (loss, gradient norm) by iteration."""
+        return recorded_losses(self.run / "train/logs/metrics.jsonl")
 
     def iterations(self) -> list[int]:
         """Return the iterations that metrics.jsonl records, in order. Iterations are repeated after a fault."""
@@ -242,7 +259,7 @@ class Chaos:
         return f"cron brought it back after {time.time() - killed:.0f} s", killed
 
     def _outage(self) -> tuple[str, float]:
-        seconds = self.random.choice((5, 15, 45))
+        seconds = self._outages.pop()
         self.cluster.stop_controller()
         began = time.monotonic()
         wait_for(lambda: time.monotonic() - began > seconds, seconds + 30, every=0.1)
@@ -327,18 +344,18 @@ class Chaos:
         return f"the disk was full for 30 s; {len(self.iterations()) - recorded} iterations meanwhile", time.time()
 
 
-def chaos_config(training: Mapping[str, Any], samples: int) -> dict[str, Any]:
+def chaos_config(training: Mapping[str, Any], samples: int, checkpoint_iterations: int) -> dict[str, Any]:
     """Return the configuration of a training with frequent checkpoints and quick detection of hangs.
 
     Args:
         training: the training section of the tests' run.
         samples: number of training samples, in batches of 8.
+        checkpoint_iterations: iterations between two checkpoints.
     """
     return {
         **dict(training),
         "train_samples": samples,
-        "checkpoint": {"every_iterations": 20},
-        "validation": {"every_iterations": 500, "samples": 2},
+        "checkpoint": {"every_iterations": checkpoint_iterations},
         "heartbeat": {"iterations": 5.0, "seconds": 10.0, "save_seconds": 30.0, "first_minutes": 2.0},
         "segment": {"margin_minutes": 0.45, "max_restarts_without_progress": 20},
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -56,6 +57,17 @@ LONG = TINY | {
 """A run of 300 iterations, which is long enough to be disturbed. A test that needs more time pauses the ranks."""
 MODEL, LOGS = "tester/long", "tester/long-logs"
 """Repositories on the Hub that a run of `LONG` publishes to."""
+
+
+def copy_untrained(source: Path, target: Path) -> None:
+    """Copy the results of all stages before training from the run's folder `source` to the run's folder `target`."""
+    for name in ("config", "corpus", "tokenizer", "index", "report", "results"):
+        if (source / name).exists():
+            shutil.copytree(source / name, target / name, symlinks=True)
+    for name in ("results/export", "results/publish"):
+        shutil.rmtree(target / name, ignore_errors=True)
+    for name in ("report/training.html", "results/report/training.json", "results/logs.json"):
+        (target / name).unlink(missing_ok=True)
 
 
 def bloomery(environment: Mapping[str, str], folder: Path, *arguments: str, expect: int = 0) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +9,7 @@ from pathlib import Path
 import pytest
 from hub_support import HubServer, running_hub
 from slurm_cluster import SlurmCluster, missing_programs
-from slurm_workflow import LOGS, LONG, MODEL, end_workflows, iterations, paused, slurm_workflow
+from slurm_workflow import LOGS, LONG, MODEL, copy_untrained, end_workflows, iterations, paused, slurm_workflow
 from waiting import wait_for
 from workflow_support import TINY, Workflow
 
@@ -81,13 +80,7 @@ def untrained(cluster: SlurmCluster, undisturbed: Workflow, tmp_path: Path) -> I
 
     The results of all stages before training are copied to this folder.
     """
-    source, target = undisturbed.run_folder, tmp_path / undisturbed.run_folder.relative_to(undisturbed.folder)
-    for name in ("config", "corpus", "tokenizer", "index", "report", "results"):
-        shutil.copytree(source / name, target / name, symlinks=True)
-    for name in ("results/export", "results/publish"):
-        shutil.rmtree(target / name)
-    for name in ("report/training.html", "results/report/training.json", "results/logs.json"):
-        (target / name).unlink()
+    copy_untrained(undisturbed.run_folder, tmp_path / undisturbed.run_folder.relative_to(undisturbed.folder))
     own = cluster
     yield lambda cluster=own, **options: slurm_workflow(cluster, tmp_path, LONG, **options)
     end_workflows(tmp_path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import time
 from collections.abc import Callable, Iterator
 from datetime import datetime
@@ -19,6 +20,23 @@ from workflow_support import Workflow
 
 pytestmark = pytest.mark.cluster
 
+LEAK = """\
+import sys
+if "training.loop.main" in sys.orig_argv and "training.processes.torchrun" not in sys.orig_argv:
+    import os, pathlib
+    from training.loop.control import ControlPlane
+    poll, marker = ControlPlane.poll, pathlib.Path(os.path.dirname(__file__)) / "leaked"
+    polls, kept = 0, []
+    def leak(self, report=None):
+        global polls
+        polls += 1
+        if polls == 60 and os.environ["RANK"] == "3" and not marker.exists():
+            marker.touch()
+            kept.append(b"\\1" * (4 << 30))
+        return poll(self, report)
+    ControlPlane.poll = leak
+"""
+"""Code of every Python process. Once, rank 3 takes 4 GiB of memory after 60 iterations."""
 MIN_JOB_AGE = 5
 """Seconds for which slurmctld remembers an ended job. This is less than an outage of the tests."""
 
@@ -26,7 +44,9 @@ MIN_JOB_AGE = 5
 @pytest.fixture(scope="module")
 def faulty_cluster(cluster: SlurmCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmCluster]:
     """A cluster whose daemons the tests may disturb. It soon forgets ended jobs and soon kills processes."""
-    settings = {"KillWait": "15", "MinJobAge": str(MIN_JOB_AGE)}
+    # SLURM measures the memory of jobs, and kills the processes of a node that take more than the job requested.
+    memory = {"JobAcctGatherType": "jobacct_gather/linux"}
+    settings = {"KillWait": "15", "MinJobAge": str(MIN_JOB_AGE), **memory}
     with SlurmCluster(tmp_path_factory.mktemp("faulty"), settings=settings, partitions=PREEMPTION) as running:
         yield running
 
@@ -69,6 +89,24 @@ def test_a_run_survives_failed_submissions_and_a_scheduler_that_is_away_and_forg
     faulty_cluster.start_controller()
     (segment,) = finish(workflow, process, undisturbed)
     assert (segment["status"], segment["job"], segment["nodes"]) == ("finished", first, ["node1", "node2"])
+
+
+def test_a_training_that_slurm_kills_for_its_memory_continues(
+    faulty: Callable[..., Workflow], undisturbed: Workflow, tmp_path: Path
+) -> None:
+    (tmp_path / "python").mkdir()
+    (tmp_path / "python/sitecustomize.py").write_text(LEAK)
+    paths = [str(tmp_path / "python"), *filter(None, [os.environ.get("PYTHONPATH")])]
+    site = {"training": {**SITE["training"], "memory_mb_per_node": 3000}}
+    workflow = faulty(site=site, PYTHONPATH=os.pathsep.join(paths))
+    process = workflow.start("finish_training")
+    crashed, finished = finish(workflow, process, undisturbed)
+    assert (tmp_path / "python/leaked").exists()
+    assert (crashed["status"], finished["status"]) == ("crashed", "finished")
+    # A rank that is killed cannot report why. SLURM names the cause in the log of the segment.
+    assert "SIGKILL" in crashed["message"], crashed
+    log = (workflow.run_folder / "logs/train_segment/1.log").read_text()
+    assert "exceeded memory limit" in log or "oom" in log.lower(), log[-3000:]
 
 
 def test_a_preempted_training_continues_in_the_job_that_waits_for_it(

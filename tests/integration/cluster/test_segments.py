@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -96,7 +98,7 @@ def test_more_crashes_than_the_budget_end_the_chain(untrained: Callable[..., Wor
     assert not (workflow.run_folder / "train/segments/1.json").exists()
 
 
-def test_a_cancelled_training_saves_and_resumes_only_when_the_workflow_is_started_again(
+def test_a_cancelled_or_stopped_training_saves_and_resumes_only_when_the_workflow_is_started_again(
     cluster: SlurmCluster, undisturbed: Workflow, untrained: Callable[..., Workflow]
 ) -> None:
     workflow = untrained()
@@ -110,5 +112,20 @@ def test_a_cancelled_training_saves_and_resumes_only_when_the_workflow_is_starte
     history = json.loads((workflow.run_folder / "train/segments/history/1-1.json").read_text())
     assert history["status"] == "stopped"
     assert history["iteration"] >= 60
+    # `bloomery stop` ends a training that resumed, and its workflow.
+    process = workflow.start("finish_training")
+    wait_for(lambda: iterations(workflow) > history["iteration"] + 5, 1200, process)
+    stop = [sys.executable, "-m", "bloomery.cli", "stop", "runs/long"]
+    environment = dict(workflow.environment)
+    done = subprocess.run(stop, cwd=workflow.folder, env=environment, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    assert "the training saves a checkpoint after its current iteration and ends" in done.stderr
+    # The command waits until the training and the workflow have ended.
+    assert not alive(cluster, workflow)
+    talk, _ = process.communicate(timeout=600)
+    assert process.returncode == 1, talk
+    again = json.loads((workflow.run_folder / "train/segments/history/1-2.json").read_text())
+    assert again["status"] == "stopped"
+    assert again["iteration"] > history["iteration"]
     workflow.run("finish_training")
     assert workflow.losses() == undisturbed.losses()

@@ -56,33 +56,31 @@ class Cron:
         return int(json.loads((self.run_folder / ".lock").read_text())["pid"])
 
 
-def test_cron_brings_back_a_killed_workflow_and_leaves_a_finished_one_alone(tmp_path: Path) -> None:
+def test_cron_brings_back_a_killed_workflow_but_not_a_stopped_or_finished_one(tmp_path: Path) -> None:
     cron = Cron(tmp_path, "corpus")
     process = cron.start()
     wait_for(lambda: cron.state() == "running", 600, process)
     assert "a workflow works on this run (process" in cron.run()
-    os.kill(cron.workflow(), signal.SIGKILL)
+    killed = cron.workflow()
+    os.kill(killed, signal.SIGKILL)
     process.communicate()
-    assert "starting the workflow again, because it was killed on" in cron.run()
-    assert cron.state() == "finished"
-    assert "the workflow finished at" in cron.run()
-    cron.write(TINY | {"seed": 7})
-    assert "the configuration or the target has changed" in cron.run()
-
-
-def test_cron_does_not_bring_back_a_run_that_a_person_stopped(tmp_path: Path) -> None:
-    cron = Cron(tmp_path, "corpus")
+    # Cron brings back the killed workflow. Then a person stops it.
     process = cron.start()
-    wait_for(lambda: cron.state() == "running", 600, process)
-    stopped = [sys.executable, "-m", "bloomery.cli", "stop", str(cron.run_folder)]
-    done = subprocess.run(stopped, capture_output=True, text=True, timeout=600)
+    wait_for(lambda: cron.state() == "running" and cron.workflow() != killed, 600, process)
+    stop = [sys.executable, "-m", "bloomery.cli", "stop", str(cron.run_folder)]
+    done = subprocess.run(stop, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     assert "was asked to end its jobs" in done.stderr
-    process.communicate(timeout=600)
+    talk, _ = process.communicate(timeout=600)
+    assert "starting the workflow again, because it was killed on" in talk
     assert cron.state() == "stopped"
     assert "a person stopped this run" in cron.run(expect=75)
     cron.run("--resume")
     assert cron.state() == "finished"
+    assert "the workflow finished at" in cron.run()
+    # This key changes no data, so the workflow has nothing to do.
+    cron.write(TINY | {"training": {**TINY["training"], "train_samples": 24}})
+    assert "the configuration or the target has changed" in cron.run()
 
 
 def test_a_workflow_that_fails_repeatedly_waits_for_a_person(tmp_path: Path) -> None:
