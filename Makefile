@@ -70,12 +70,13 @@ check: style
 	$(SUITES) unit
 
 # Each program prints one JSON document. Programs that need real text read the files *.jsonl.zst in BLOOMERY_CORPUS.
+# The programs segment_gap and chaos need SLURM (`make system`), and chaos needs root.
 # On a GPU, run bench/gpu/run.py instead. Its docstring lists what it needs; it does not need the workflow's packages.
 # The corpus_* programs compare with datatrove. To measure datatrove with its optional packages, first run
 # `.venv/bin/python -m pip install spacy orjson`. Without them, datatrove is measured differently or skipped.
 bench: install
 	@mkdir -p bench/results
-	@for name in startup status sync workflow blend bpe_train training_overhead save_comparison training_speed training_layouts init_estimate planned_sizes divergence crashes non_finite fuzz; do \
+	@for name in startup status sync workflow blend bpe_train training_overhead save_comparison training_speed training_layouts init_estimate planned_sizes divergence crashes non_finite alerts segment_gap chaos fuzz; do \
 	  echo "bench $$name"; $(BIN)/python bench/$$name.py > bench/results/$$name.json; \
 	done
 	@$(MAKE) --no-print-directory run CONFIG=config/sample.yaml

@@ -79,3 +79,34 @@ def alerts(result: Result) -> Iterator[Row]:
         f"{limits['false_alarms_per_100000']:g}",
         f"{result['false_alarms_per_100000']:g}",
     )
+
+
+def chaos(result: Result) -> Iterator[Row]:
+    """Yield the rows of bench/chaos.py."""
+    faults = result["faults"]
+    idle = sorted(each["idle_seconds"] for each in faults)
+    kinds = len({each["fault"] for each in faults})
+    same = "equal" if result["losses_equal"] and not result["differing_checkpoint_files"] else "different"
+    yield Row(
+        f"losses and bytes of the last checkpoint after {len(faults)} random faults of {kinds} kinds in one training "
+        f"on a real SLURM (seed {result['seed']}, {result['iterations']:,} iterations), without a typed command",
+        "equal",
+        f"{same}; {len(result['segments'])} segments",
+        "the same training on one machine, without faults",
+    )
+    yield Row(
+        "longest time without training after a fault, from the end of an outage or the detection of a hang",
+        f"{result['limits']['idle_seconds']:g} s",
+        f"{idle[-1]:.0f} s; median {idle[len(idle) // 2]:.0f} s",
+    )
+
+
+def segment_gap(result: Result) -> Iterator[Row]:
+    """Yield the row of bench/segment_gap.py."""
+    gaps, between = result["gap_seconds"], result["seconds_between_iterations"]
+    yield Row(
+        f"longest of {len(gaps)} gaps between two segments if every job waits {result['queue_seconds']} s in the queue",
+        f"{result['limits']['gap_seconds']:g} s",
+        f"{max(gaps):.0f} s; {max(between):.0f} s from the last iteration to the next one",
+        f"a job that is submitted after the end of a segment waits {result['queue_seconds']} s",
+    )

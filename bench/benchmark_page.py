@@ -66,6 +66,8 @@ SECTIONS: dict[str, dict[str, Callable[[rows.Result], Iterator[rows.Row]]]] = {
         "hostile_edits": faults.hostile_edits,
         "non_finite": faults.non_finite,
         "crashes": faults.crashes,
+        "chaos": faults.chaos,
+        "segment_gap": faults.segment_gap,
         "alerts": faults.alerts,
         "fuzz": faults.fuzz,
     },

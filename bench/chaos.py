@@ -82,6 +82,7 @@ def main() -> int:
         "seed": options.seed,
         "faults": [asdict(each) for each in injected],
         "longest_idle_seconds": longest,
+        "limits": {"idle_seconds": LONGEST_IDLE_SECONDS},
         "segments": segments,
         "iterations": len(losses[0]),
         "losses_equal": equal,

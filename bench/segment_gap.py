@@ -73,7 +73,7 @@ def main() -> int:
         "queue_seconds": options.queue_seconds,
         "gap_seconds": gaps,
         "seconds_between_iterations": idle,
-        "limit_seconds": LONGEST_GAP_SECONDS,
+        "limits": {"gap_seconds": LONGEST_GAP_SECONDS},
         "machine": machine(),
     }
     return report("segment_gap", result, passed=bool(gaps) and max(gaps) < LONGEST_GAP_SECONDS)

@@ -12,7 +12,7 @@ from pathlib import Path
 from bloomery.base.atomic import explained
 from bloomery.base.errors import TryAgainError
 
-_POLL_SECONDS = 0.5
+_POLL_SECONDS = 0.1
 
 
 @contextlib.contextmanager
