@@ -55,9 +55,9 @@ system:
 	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null; \
 	fi
 
-# Two lanes: neither the tests of workflows nor those of the cluster keep two cores busy.
+# Three lanes at the same time: neither the tests of workflows nor those of the cluster keep two cores busy.
 test: style system
-	$(SUITES) workflow slow --beside cluster distributed unit
+	$(SUITES) cluster --beside workflow unit --beside slow distributed
 
 style: install
 	$(BIN)/ruff check .

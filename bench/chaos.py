@@ -41,6 +41,7 @@ DISK_MEGABYTES = 300
 
 def undisturbed(folder: Path, config: dict[str, Any]) -> Path:
     """Run the workflow without faults on this machine. Return the folder of the run."""
+    folder.mkdir()
     workflow = Workflow(folder, {**config, "root": str(folder / "runs")})
     workflow.run("finish_training")
     return workflow.run_folder

@@ -1,14 +1,15 @@
 """Run suites of tests, print the time of each suite, and end with a table of all suites.
 
-`suites.py workflow slow --beside cluster unit` runs two lanes at the same time: workflow and then slow in one, cluster
-and then unit in the other. Neither workflow nor cluster keeps two cores busy. If a suite fails, the others still run.
-The exit code is 1 if a suite failed. Each suite prints its ten slowest tests. More options of pytest can be given in
-PYTEST_ADDOPTS.
+`suites.py cluster --beside workflow unit --beside slow` runs three lanes at the same time: cluster in the first one,
+workflow and then unit in the second one, and slow in the third one. Neither workflow nor cluster keeps two cores busy.
+If a suite fails, the others still run. The exit code is 1 if a suite failed. Each suite prints its ten slowest tests.
+More options of pytest can be given in PYTEST_ADDOPTS.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import re
 import subprocess
@@ -114,9 +115,10 @@ def main() -> int:
     parser.add_argument(
         "--beside",
         nargs="+",
+        action="append",
         default=[],
         choices=SUITES,
-        help="suites to run one after the other, at the same time as the others",
+        help="suites to run one after the other, at the same time as the other lanes; can be repeated",
     )
     chosen = parser.parse_args()
     began, outcomes = time.monotonic(), {}
@@ -125,13 +127,15 @@ def main() -> int:
         for suite in suites:
             outcomes[suite] = run_suite(suite, aside=aside)
 
-    beside = threading.Thread(target=run, args=(chosen.beside, True))
-    beside.start()
+    lanes = [threading.Thread(target=run, args=(lane, True)) for lane in chosen.beside]
+    for lane in lanes:
+        lane.start()
     run(chosen.suites, False)
-    beside.join()
+    for lane in lanes:
+        lane.join()
     ended = [outcomes[suite] for suite in SUITES if suite in outcomes]
     print(f"\n{table(ended, time.monotonic() - began)}", flush=True)
-    if lost := sorted({*chosen.suites, *chosen.beside} - outcomes.keys()):
+    if lost := sorted({*chosen.suites, *itertools.chain(*chosen.beside)} - outcomes.keys()):
         print(f"FAILED: these suites did not end: {', '.join(lost)}")
     return 1 if lost or not all(outcome.passed for outcome in ended) else 0
 
