@@ -32,7 +32,7 @@ _BLOCK_BYTES = 4096
 
 
 class Place(StrEnum):
-    """What a rank is doing."""
+    """Kind of work that a rank is doing."""
 
     STARTING = "starting"
     LOADING = "loading"

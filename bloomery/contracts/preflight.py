@@ -62,7 +62,7 @@ class NodeState(Record):
 
 
 class RankState(Record):
-    """What one process measured alone."""
+    """Measurements that one process made alone."""
 
     rank: Count
     local_rank: Count
@@ -110,7 +110,7 @@ class Step(StrEnum):
 
 
 class CommunicationState(Record):
-    """What one process measured together with others."""
+    """Measurements that one process made together with other processes."""
 
     rank: Count
     host: str
@@ -130,7 +130,7 @@ class CommunicationState(Record):
 
 
 class ProblemKind(StrEnum):
-    """What a preflight found."""
+    """Kind of problem that a preflight can find."""
 
     MISSING_GPU = "missing GPU"
     GPU = "GPU"
@@ -155,7 +155,7 @@ class Problem(Record):
     kind: ProblemKind
     message: str
     expected: str = ""
-    """What a user should provide or change. Empty if the message already states it."""
+    """Values or changes that would solve the problem. Empty if the message already states them."""
     host: str | None = None
     """Node at fault. None if no single node is at fault."""
     rank: Count | None = None

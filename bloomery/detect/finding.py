@@ -51,7 +51,7 @@ class Finding:
     kind: Kind
     severity: Severity
     what: str
-    """What happened, as one or two sentences with figures."""
+    """Description of the condition: one or two sentences with figures."""
     subject: str = ""
     """Name that distinguishes conditions of the same kind, such as the name of a validation set. Empty without such a
     name."""

@@ -35,7 +35,7 @@ class Hang:
 
 @dataclass
 class _Seen:
-    """What the detector knows about a rank. Times are in seconds of watched time."""
+    """Newest observations of a rank. Times are in seconds of watched time."""
 
     progress: tuple[int, int, Place]
     beat: int

@@ -51,7 +51,7 @@ def look_once(
         of_workflow: whether a workflow started this watcher. The watcher then ends with the workflow, so its looks show
             that the workflow lives.
         environment: environment variables with the URLs of receivers.
-        wait_seconds: how long to wait for another watcher that looks at the run now.
+        wait_seconds: maximum time to wait for another watcher that looks at the run now.
 
     Raises:
         TryAgainError: another watcher looks at the run now, or the file server does not respond.

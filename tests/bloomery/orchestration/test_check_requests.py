@@ -73,7 +73,7 @@ def cluster() -> Cluster:
         ({"place": {"slurm_partition": "unknown"}, "cpus": 999}, []),
     ],
 )
-def test_what_no_node_has_is_listed_with_its_key(change: dict[str, Any], problems: list[str]) -> None:
+def test_each_part_that_no_node_can_fulfil_is_listed_with_its_key(change: dict[str, Any], problems: list[str]) -> None:
     assert request_problems(cluster(), replace(REQUEST, **change)) == problems
 
 
