@@ -78,7 +78,7 @@ def ack(
                 where=run.as_posix(),
                 expected=f"one of the alerts that hold: {held}"
                 if held
-                else "an alert of `bloomery alerts list`, which is empty",
+                else "a key that `bloomery alerts list` shows; it shows none",
             )
         write_alert_state(paths, state)
     if as_json:

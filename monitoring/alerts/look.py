@@ -43,7 +43,7 @@ def look_once(
 ) -> Looked:
     """Look at a run at the time `now`, in seconds of the Unix epoch.
 
-    A run whose files cannot be read is itself a condition that is reported.
+    If the files of the run cannot be read, this is reported as a condition.
 
     Args:
         paths: paths of the run.
