@@ -1,4 +1,4 @@
-"""Divide the time since a training began among what the time was used for. Pure functions.
+"""Divide the time since a training began into its uses, such as iterations, saves and the queue. Pure functions.
 
 Times are whole seconds in the records, but durations are not. So the recorded durations of an attempt may exceed the
 time between its start and its end by up to two seconds. They are then reduced in proportion.
@@ -14,7 +14,7 @@ from bloomery.contracts.segment import FirstFailure
 
 
 class TimeUse(StrEnum):
-    """What a part of a training's time was used for."""
+    """Use of a part of a training's time."""
 
     TRAINING = "training"
     """Iterations that the current weights depend on."""
@@ -24,15 +24,15 @@ class TimeUse(StrEnum):
     """Waiting for checkpoints."""
     VALIDATION = "validation"
     START = "start"
-    """From the start of a segment's launcher to its first iteration or validation."""
+    """Time from the start of a segment's launcher to its first iteration or validation."""
     STEPS = "between iterations"
     """Work of a segment between its recorded iterations, saves and validations."""
     END = "end"
-    """From the last record of a segment to its end, without saves."""
+    """Time from the last record of a segment to its end, without saves."""
     FAULT = "faults"
-    """From the last record of a segment to the end of the segment by a fault. A hang is part of this time."""
+    """Time from the last record of a segment to its end by a fault. A hang is part of this time."""
     CURRENT = "current iteration"
-    """From the last record of the running segment until now."""
+    """Time from the last record of the running segment until now."""
     QUEUE = "queue"
     """Time in which a job of the training waited in the queue and nothing ran."""
     STOPPED = "stopped by request"
@@ -50,7 +50,7 @@ class Attempt:
     segment: int
     """Number of the segment."""
     submitted: float | None
-    """Time when the SLURM job of the attempt was submitted; None if it is not known or not in a job."""
+    """Time when the SLURM job of the attempt was submitted; None outside SLURM or if it is not known."""
     started: float | None
     """Time when the launcher began; None if it is not known."""
     ended: float | None

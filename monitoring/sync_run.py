@@ -43,7 +43,7 @@ def read_publish_stage(paths: RunPaths) -> PublishStage:
 
 
 def _busy(paths: RunPaths) -> TryAgainError:
-    """Return the error of a sync that waited too long for another one."""
+    """Return the error of a sync that has waited too long for another sync."""
     return TryAgainError(
         "another process syncs this run",
         where=str(paths.run),

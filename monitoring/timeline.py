@@ -18,9 +18,9 @@ from monitoring.goodput import Attempt, Goodput, goodput
 
 _NUMBERED = re.compile(r"([0-9]{1,9})-([0-9]{1,9})\.json")
 _MATCH_SECONDS = 60.0
-"""Largest difference between the start that the launcher recorded before and after the segment."""
+"""Maximum difference between the start in train/launches.jsonl and the start in the segment's record, in seconds."""
 _LOSES = (SegmentStatus.CRASHED, SegmentStatus.FAILED, SegmentStatus.ROLLED_BACK)
-"""Statuses after which the next segment resumes from the record's iteration, before the last iteration that ran."""
+"""Statuses after which the next segment resumes from the iteration of the record. Later iterations are lost."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Timeline:
 
 @dataclass
 class _Known:
-    """What is known of an attempt from its launch and from its segment's record."""
+    """An attempt with its launch and its segment's record. Either of them may be missing."""
 
     number: int
     launch: Launch | None = None

@@ -1,4 +1,4 @@
-"""Watch a run: push its logs to a Hub every few minutes, and look for conditions that a person must know."""
+"""Watch a run: push its logs to a Hub every few minutes, and look for conditions that need a person."""
 
 from __future__ import annotations
 

@@ -52,10 +52,10 @@ def watch(
     ] = None,
     in_job: Annotated[bool, typer.Option("--in-job", hidden=True)] = False,
 ) -> None:
-    """Watch a run until it has finished: push its logs to a Hub every few minutes, and look for conditions that a
-    person must know every `alerts.every_seconds`.
+    """Watch a run until it has finished. Every few minutes, push its logs to a Hub. Every `alerts.every_seconds`, look
+    for conditions that need a person, and send alerts.
 
-    After the signal TERM or INT, sync once more and end. Without a Hub, the command raises alerts only.
+    After the signal TERM or INT, sync once more and end. Without a Hub, the command only sends alerts.
     """
     from bloomery.base.progress import say
     from bloomery.contracts.paths import RunPaths
@@ -78,7 +78,7 @@ def watch(
             say(f"the job {alive[0].job} watches this run already")
             return
         print(submit_job(paths, job_minutes, options))
-        say(f"the job looks at the run; it cannot push logs to a Hub. To end it: touch {paths.alerts / STOP_NAME}")
+        say(f"the job looks at the run, but cannot push logs to a Hub. To end it: touch {paths.alerts / STOP_NAME}")
     elif in_job:
         watch_in_job(paths, job_minutes, options)
     else:

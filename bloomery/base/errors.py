@@ -56,7 +56,7 @@ class ResourceError(BloomeryError):
 
 
 class NoSpaceError(ResourceError):
-    """The disk is full, or the quota is used up. The same call can succeed after space was freed."""
+    """The disk is full, or the quota is used up. After space has been freed, the same call can succeed."""
 
 
 class TryAgainError(BloomeryError):

@@ -1,4 +1,4 @@
-"""Hold a lock file, so that only one process at a time does something with a run."""
+"""Lock a file, so that only one process at a time performs a task on a run, such as a sync."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _POLL_SECONDS = 0.1
 
 @contextlib.contextmanager
 def file_lock(path: Path, wait_seconds: float, busy: TryAgainError) -> Iterator[None]:
-    """Hold the lock on the file `path`. The file stays, so that all processes lock the same file.
+    """Hold the lock on the file `path`. The file is never removed, so that all processes lock the same file.
 
     The kernel releases the lock when its holder ends, even after `kill -9`.
 
     Raises:
-        TryAgainError: `busy`, because another process holds the lock for longer than `wait_seconds`.
+        TryAgainError: the error `busy`. Another process held the lock for longer than `wait_seconds`.
         ResourceError: the folder of the lock cannot be written.
     """
     with explained(path):

@@ -48,7 +48,7 @@ class QueuedJob:
     start: str
     """Actual or expected start: local time in ISO 8601, or `N/A` if the scheduler does not know it."""
     submitted: str = "N/A"
-    """When the job was submitted, in the form of `start`."""
+    """Time when the job was submitted, in the same form as `start`."""
 
     @property
     def rule(self) -> str:
@@ -88,7 +88,7 @@ def own_job() -> str | None:
 
 
 def own_node() -> str | None:
-    """Return SLURM's name of the node on which this process runs, or None outside a job's step.
+    """Return SLURM's name of the node on which this process runs. Return None outside of a job's step.
 
     The host name may differ from SLURM's name of the node.
     """
@@ -159,7 +159,7 @@ def queue(*, names: Iterable[str] = (), jobs: Iterable[str] = ()) -> list[Queued
 
 
 def batch_script(job: str) -> str:
-    """Return the script of a job; an empty text if slurmctld no longer keeps the script of this ended job.
+    """Return the script of a job. Return an empty text if the job has ended and slurmctld no longer keeps its script.
 
     Raises:
         TryAgainError: the scheduler does not answer.
@@ -252,10 +252,10 @@ def parse_time(text: str) -> datetime | None:
 
 
 def submit_time(job: str) -> datetime | None:
-    """Return when a job was submitted; None if the scheduler does not know it.
+    """Return the time when a job was submitted. Return None if the scheduler states no time.
 
     Raises:
-        TryAgainError: the scheduler does not respond, or it does not know the job.
+        TryAgainError: the scheduler does not answer, or it does not know the job.
     """
     return parse_time(call("squeue", "--noheader", f"--jobs={job}", "--format=%V"))
 

@@ -86,7 +86,7 @@ def include(
             where=", ".join(absent),
             expected=f"one of {', '.join(excluded)}"
             if excluded
-            else "a run that excludes nodes; this run excludes none",
+            else "the name of an excluded node; no node of this run is excluded",
         )
     ended = [include_node(paths, node, now) for node in nodes]
     _show([node for node in ended if node is not None], as_json)

@@ -1,4 +1,4 @@
-"""`bloomery run`: start the workflow of a run, or bring back one that was killed. Cron can call it repeatedly."""
+"""`bloomery run`: start the workflow of a run, or start it again after it was killed. Cron can call it repeatedly."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(help="Start the workflow of a run, unless it runs already or has finished.", add_completion=False)
+app = typer.Typer(help="Start the workflow of a run, unless it already runs or has finished.", add_completion=False)
 
 MOST_FAILURES = 3
-"""Number of failed workflows in a row without progress, after which only a person starts the next one."""
+"""Number of failed workflows in a row without progress, after which only `--resume` starts the next one."""
 
 
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
@@ -30,10 +30,11 @@ def run(
 ) -> None:
     """Start the workflow of a run. If the workflow was killed, resume it. Further arguments are passed to Snakemake.
 
-    The command does nothing if a workflow of the run is alive or has finished, or if a person stopped the run. So cron
-    can call it every few minutes. Call it in the folder of the repository.
+    The command does nothing if a workflow of the run is alive or has finished, if a person stopped the run, or after 3
+    failures in a row without progress. So cron can call it every few minutes. Call it in the folder of the repository.
 
-    Exit codes: 0 if the workflow finished or nothing was to do, 1 if the workflow failed, 75 if it was stopped.
+    Exit codes: 0 if the workflow is alive or has finished, 1 if it failed, 2 on a configuration error, 75 if a person
+    stopped the run.
     """
     from bloomery.base.errors import ConfigError
     from bloomery.base.progress import say

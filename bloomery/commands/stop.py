@@ -19,8 +19,8 @@ def stop(
 ) -> None:
     """Stop a run. A training saves a checkpoint after its current iteration and ends. Then the workflow ends too.
 
-    `bloomery run CONFIG --resume` resumes the run. Without --resume, that command starts nothing after a stop, so a
-    cron job does not bring back a stopped run.
+    To resume the run, use `bloomery run CONFIG --resume`. Without --resume, that command starts nothing after a stop.
+    So a cron job does not start a stopped run again.
     """
     from bloomery.base.progress import say
     from bloomery.contracts.paths import RunPaths

@@ -1,4 +1,4 @@
-"""The configuration of alerts: what `bloomery watch` reports, to whom, and from which limits on."""
+"""The section `alerts` of the configuration: what `bloomery watch` reports, who receives it, and the limits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Minutes = Annotated[float, Field(gt=0), NotBool]
 
 
 def _variable(value: str) -> str:
-    # The message does not repeat the value, because a user may have written an URL with a secret here.
+    # The message does not repeat the value, because a user may have written a URL with a secret here.
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value):
         raise ValueError("the name of an environment variable (letters, digits, `_`), not the URL itself")
     return value
@@ -25,7 +25,7 @@ Variable = Annotated[str, AfterValidator(_variable)]
 
 
 class AlertLimits(Section):
-    """Limits from which a condition of a run is reported. The defaults suit most runs."""
+    """Limits beyond which a condition of a run is reported. The defaults suit most runs."""
 
     stall_minutes: Minutes = 30.0
     """A training that runs is reported if it completes no iteration for this many minutes and for 10 times its usual
@@ -34,8 +34,8 @@ class AlertLimits(Section):
     """The training is reported as slow if its speed is lower by this share than its own best speed with the same batch
     size and sequence length. Speeds are medians over 64 iterations."""
     slow_rank_by: Annotated[float, Field(gt=0), NotBool] = 0.1
-    """A rank is reported as slow if it is the slowest one in 90 % of 50 iterations, and its lead over the fastest rank
-    has grown by this fraction since the training was balanced."""
+    """A rank is reported as slow if it is the slowest one in 90 % of 50 iterations, and the ratio of its time to that
+    of the fastest rank has grown by this fraction. The ratio is compared with its lowest earlier value."""
     spike_iterations: Annotated[int, Field(ge=2, le=16), NotBool] = 3
     """A spike is reported if at least this many of 16 successive iterations have a gradient norm or a loss far above
     the usual values (`training.guards.spike`). Single outliers are not reported."""
@@ -74,9 +74,9 @@ class AlertsConfig(Section):
     urls_from: Annotated[list[Variable], Field(examples=[["BLOOMERY_ALERT_URLS", "TEAM_CHAT_URL"]])] = [
         "BLOOMERY_ALERT_URLS"
     ]
-    """Names of the environment variables whose values are URLs of the package apprise, separated by spaces. Each URL
-    receives every message: `slack://...`, `discord://...`, `mailto://...`, `json://...` and many more. A variable that
-    is not set is ignored."""
+    """Names of environment variables. The value of each variable is a list of URLs of the package apprise, separated by
+    spaces: `slack://...`, `discord://...`, `mailto://...`, `json://...` and many more. Each URL receives every message.
+    A variable that is not set is ignored."""
     command: Annotated[list[str], Field(examples=[["/usr/local/bin/page-me", "--urgent"]])] = []
     """Program and arguments that are run for each message, without a shell. The program receives the message as JSON on
     its standard input. Default (an empty list): no program."""
@@ -86,7 +86,7 @@ class AlertsConfig(Section):
     least_severity: Literal["info", "warning", "critical"] = "warning"
     """Least severity of the alerts that are sent. Alerts of all severities are recorded in `alerts/alerts.jsonl`."""
     cooldown_minutes: Annotated[float, Field(ge=0), NotBool] = 60.0
-    """After an alert has ended, the same alert is sent again only after this many minutes, if it still holds then. So a
+    """If an alert ends and begins again, it is sent only if it still holds this many minutes after its end. So a
     condition that comes and goes sends few messages."""
     repeat_hours: Annotated[float, Field(ge=0), NotBool] = 24.0
     """A critical alert that nobody acknowledged (`bloomery alerts ack`) is sent again after this many hours. 0: never
@@ -98,12 +98,12 @@ class AlertsConfig(Section):
     up to one hour. A message is dropped after 7 days."""
     heartbeat_file: Annotated[str | None, Field(examples=["/shared/heartbeats/my-run"])] = None
     """Path of a file that is written at each look. A monitor outside of Bloomery can report if the file becomes too
-    old, which means that nobody watches the run. Default (null): no file."""
+    old, because then no watcher looks at the run. Default (null): no file."""
     heartbeat_url_from: Variable | None = "BLOOMERY_HEARTBEAT_URL"
     """Name of the environment variable whose value is an HTTP(S) URL that is requested at each look. Use the URL of a
     service that reports missing requests. A variable that is not set is ignored. null: no request."""
     limits: AlertLimits = AlertLimits()
-    """Limits from which a condition is reported."""
+    """Limits beyond which a condition is reported."""
 
     @property
     def secret_variables(self) -> list[str]:

@@ -204,7 +204,7 @@ class TrainingConfig(Section):
     heartbeat: Annotated[HeartbeatConfig | None, Field(examples=[{"iterations": 5.0, "seconds": 120.0}])] = (
         HeartbeatConfig()
     )
-    """Detection of hangs. null: the training only ends when a collective has waited for 30 minutes."""
+    """Detection of hangs. null: a hang ends only when a collective has waited for 30 minutes."""
     guards: GuardsConfig = GuardsConfig()
     """Guards, which check the running training."""
     skip: Annotated[list[SkipRange], Field(examples=[[{"from_sample": 51200, "to_sample": 56320}]])] = []

@@ -117,17 +117,17 @@ class PreflightConfig(Section):
 
 
 class HeartbeatConfig(Section):
-    """Detection of hangs. Each rank records its progress, which is much finer than an iteration, in train/heartbeat. If
-    no rank makes progress for too long, the launcher writes the stacks of all ranks to train/logs/hangs and ends the
-    segment as crashed."""
+    """Detection of hangs. Each rank counts steps that are much smaller than an iteration, and writes its count to
+    train/heartbeat. If no rank makes progress for too long, the ranks write their stacks to train/logs/hangs, and the
+    launcher ends the segment as crashed."""
 
     iterations: Annotated[float, Field(gt=0), NotBool] = 5.0
     """The training hangs if no rank makes progress for this many times the usual iteration (the median of the segment),
     plus `seconds`. For saves, the longest save of the segment is used instead of the usual iteration."""
     seconds: Annotated[float, Field(gt=0), NotBool] = 60.0
-    """Number of seconds to add to this limit."""
+    """Number of seconds to add to the limit of iterations, validations and replays."""
     save_seconds: Annotated[float, Field(gt=0), NotBool] = 600.0
-    """Number of seconds to add to the limit for saves, because a busy file system can delay them by minutes."""
+    """Number of seconds to add to the limit of saves, because a busy file system can delay them by minutes."""
     first_minutes: Annotated[float, Field(gt=0), NotBool] = 30.0
     """Limit in minutes for everything that has not been measured in this segment yet: start, load, the first iteration
     (kernels are compiled), the first validation, the first replay and the first save."""

@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from bloomery.base.errors import ConfigError
+from bloomery.base.unreadable import why_unreadable
 
 _MAX_DEPTH = 50
 _MAX_VALUES = 1_000_000
@@ -82,7 +83,8 @@ def read_yaml(path: Path) -> Any:
         right = "the path of a YAML file, such as config/sample.yaml"
         raise ConfigError("no such file", where=str(path), expected=right) from error
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError("cannot be read", where=str(path), expected="a UTF-8 text file that you may read") from error
+        what, right = f"cannot be read ({why_unreadable(error)})", "a UTF-8 text file that you may read"
+        raise ConfigError(what, where=str(path), expected=right) from error
     try:
         value = yaml.load(text, Loader=_UniqueKeyLoader)
     except (yaml.YAMLError, ValueError, OverflowError) as error:  # the last two: an impossible date or number

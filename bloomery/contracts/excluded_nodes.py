@@ -1,7 +1,7 @@
 """Define train/excluded_nodes.json: nodes on which no further segment of a run starts until their exclusion ends.
 
-The preflight and `bloomery nodes` write the file. Whoever submits a segment to SLURM reads it. The names are those of
-SLURM, because they become the value of sbatch's option --exclude.
+The preflight and `bloomery nodes` write the file. Every program that submits a segment to SLURM reads it. The file
+contains SLURM's names of the nodes, because they become the value of sbatch's option --exclude.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from bloomery.contracts.paths import RunPaths
 _LOCK_SECONDS = 20.0
 
 NodeName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=255)]
-"""Name of one node in SLURM. It becomes part of a command line of a shell."""
+"""SLURM's name of one node. It becomes part of a shell command."""
 
 
 def _in_utc(moment: datetime) -> datetime:

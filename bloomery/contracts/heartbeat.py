@@ -4,8 +4,8 @@ A thread of each rank writes the file every few seconds, and the launcher of the
 hang. A file is overwritten in place, because a rename would cost two more operations of the file system. A checksum
 lets a reader recognise a file that was read while it was written.
 
-The files cost little on a parallel file system. At most about 64 of them are written per second, whatever the number of
-ranks is (`beat_seconds`), so each of 384 ranks writes every 6 s. With 4 KiB per file, this is 256 KiB per second.
+The files cost little on a parallel file system. For any number of ranks, at most about 64 files are written per second
+(`beat_seconds`), so each of 384 ranks writes every 6 s. With 4 KiB per file, this is 256 KiB per second.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from bloomery.base.json_text import parse_json
 from bloomery.config.section import Count
 
 LAUNCH_VARIABLE = "BLOOMERY_LAUNCH"
-"""Environment variable of the ranks with the id of their launch. Each start of a segment's processes has another id.
+"""Name of the environment variable with the id of the launch. Each start of a segment's processes has a new id.
 
 So a file of an earlier launch, which the cache of a network file system may still contain, has no effect.
 """
@@ -32,7 +32,7 @@ _BLOCK_BYTES = 4096
 
 
 class Place(StrEnum):
-    """What a rank is doing."""
+    """Kind of work that a rank is doing."""
 
     STARTING = "starting"
     LOADING = "loading"
@@ -42,7 +42,7 @@ class Place(StrEnum):
     SAVING = "saving"
     ENDING = "ending"
     ENDED = "ended"
-    """The rank has ended its work, so it needs no further progress."""
+    """The rank has ended its work, so no further progress is expected."""
 
 
 class Route(StrEnum):
@@ -85,7 +85,7 @@ class Heartbeat(BaseModel):
     progress: Count
     """Count that grows with each instruction of the pipeline, each communication and each change of `place`."""
     idle_seconds: Annotated[float, Field(ge=0)]
-    """Seconds since `progress` grew last, measured by the rank."""
+    """Seconds since `progress` last grew, measured by the rank."""
     allowed_seconds: Annotated[float, Field(gt=0)]
     """Number of seconds without progress after which the training counts as hung at this place."""
     time: str

@@ -1,6 +1,6 @@
 """Define train/control/next-job.json: the options of sbatch with which launchers submit the job of the next segment.
 
-The newest workflow writes the file, so a changed site applies to a chain of segments that runs already.
+The newest workflow writes the file. So changes of the site's file also apply to a chain of segments that already runs.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ class GpuState(Record):
 
 
 class DiskState(Record):
-    """A folder on a disk."""
+    """Free space and write speed of a folder."""
 
     free_bytes: Count
     write_mb_per_second: float
@@ -62,14 +62,14 @@ class NodeState(Record):
 
 
 class RankState(Record):
-    """What one process measured alone."""
+    """Measurements that one process made alone."""
 
     rank: Count
     local_rank: Count
     host: str
     """Name of the node: SLURM's name in a SLURM job, and the host name outside."""
     missing_gpus: str | None = None
-    """Says which GPUs the process was given and does not find. None if no GPU is missing."""
+    """Message about GPUs that the process was given and cannot find. None if no GPU is missing."""
     without_cuda: bool = False
     """Whether the installed torch cannot use GPUs at all."""
     device: str = "cpu"
@@ -110,7 +110,7 @@ class Step(StrEnum):
 
 
 class CommunicationState(Record):
-    """What one process measured together with others."""
+    """Measurements that one process made together with other processes."""
 
     rank: Count
     host: str
@@ -130,7 +130,7 @@ class CommunicationState(Record):
 
 
 class ProblemKind(StrEnum):
-    """What a preflight found."""
+    """Kind of problem that a preflight can find."""
 
     MISSING_GPU = "missing GPU"
     GPU = "GPU"
@@ -155,11 +155,11 @@ class Problem(Record):
     kind: ProblemKind
     message: str
     expected: str = ""
-    """What would be right. Empty if the message says enough."""
+    """Values or changes that would solve the problem. Empty if the message already states them."""
     host: str | None = None
     """Node at fault. None if no single node is at fault."""
     rank: Count | None = None
-    """A rank on that node. None if no rank is concerned."""
+    """A rank on that node. None if the problem concerns no rank."""
     ends_segment: bool = True
     """Whether the training cannot start. A problem that does not prevent the training, such as a slow node, ends the
     segment only if the node can be excluded."""

@@ -1,8 +1,8 @@
 """Add up the recorded times of a training's attempts, from metrics.jsonl.
 
-`bloomery status` reads the records of all iterations, and a large training has 115,000 of them. So five fields are cut
-out of the line of an iteration, which takes 3 microseconds instead of the 30 that parsing takes. Lines that do not have
-the exact form of `metrics_record.dump_record` are parsed.
+`bloomery status` reads the records of all iterations, and a large training has 115,000 of them. To parse a line takes
+30 microseconds. To cut five fields out of it takes only 3 microseconds. So only lines that do not have the exact form
+of `metrics_record.dump_record` are parsed.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class RecordedAttempt:
 
     segment: int
     index: int
-    """Number of the attempt among the segment's attempts whose start is known, from 1. 0 if the attempt is older than
-    these. If no start is known, all attempts are numbered from 1."""
+    """Position of the attempt among the segment's attempts with a known start, from 1. The position is 0 before the
+    first known start. If no start is known, the position counts all attempts of the segment, from 1."""
     first_iteration: int = 0
     """First iteration of the attempt; 0 if the attempt ran none."""
     last_iteration: int = 0
@@ -57,8 +57,8 @@ class AttemptTimes:
     def __init__(self, starts: Mapping[int, Sequence[str]]) -> None:
         """Begin without any record.
 
-        `starts` has the times when the attempts of a segment started, in order, by the number of the segment (UTC, ISO
-        8601). A segment without known starts has one attempt, and one more each time its iterations begin again.
+        `starts` maps the number of a segment to the times when its attempts started, in order (UTC, ISO 8601). If no
+        start of a segment is known, a new attempt begins whenever the number of the iteration does not grow.
         """
         self.attempts: list[RecordedAttempt] = []
         self._starts = starts
@@ -107,7 +107,7 @@ class AttemptTimes:
             if not starts:
                 index += iteration is not None and iteration <= attempt.last_iteration
             else:
-                # All times have the same form, so their texts have the order of the times.
+                # All times have the same form, so a comparison of their texts compares the times.
                 while index < len(starts) and starts[index] < time:
                     index += 1
         else:
@@ -202,7 +202,7 @@ def _add_parsed(found: AttemptTimes, line: bytes) -> None:
         record = parse_record(line)
     except ValueError:
         return
-    # A negative duration can only be a fault of a clock.
+    # A duration can only be negative if a clock was changed.
     seconds = max(0.0, getattr(record, "seconds", None) or 0.0)
     if isinstance(record, MetricsRecord):
         saves = max(0.0, record.save_seconds or 0.0)

@@ -135,7 +135,7 @@ class Segment(BaseModel):
     ended: str | None = None
     """Time when the segment was recorded as ended: UTC, ISO 8601. None in records of earlier versions."""
     fault: Fault | None = None
-    """What ended a crashed segment. None for other segments."""
+    """Kind of event that ended a crashed segment. None for other segments."""
     first_failure: FirstFailure | None = None
     """The rank that failed first. None if no rank failed, or if it is not known."""
 

@@ -1,7 +1,7 @@
 """Define segments/started/<n>.json, which records where and when the launcher of a segment began, and its error.
 
-A launcher that is killed leaves this record without an end. So another program can tell a killed launcher from a
-launcher that refused to train.
+A launcher that is killed cannot add its error to this record. So other programs can distinguish a killed launcher from
+a launcher that refused to train.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ class WorkflowRecord(BaseModel):
     ended: str | None = None
     """Time when the workflow ended: UTC, ISO 8601. None while it runs, and after it was killed."""
     failures: Count = 0
-    """Number of failed workflows in a row, up to this one, between which the run made no progress."""
+    """Number of workflows that failed in a row without progress of the run between them, including this one."""
     progress: tuple[int, int] = (0, 0)
     """Iteration of the newest checkpoint and number of finished jobs when the workflow ended."""
 

@@ -1,4 +1,4 @@
-"""Define a finding: a condition of a run that a detector sees at one moment, and that a person may have to know."""
+"""Define a finding: a condition of a run that a detector reports, and that may need a person."""
 
 from __future__ import annotations
 
@@ -51,9 +51,10 @@ class Finding:
     kind: Kind
     severity: Severity
     what: str
-    """What happened, as one or two sentences with figures."""
+    """Description of the condition: one or two sentences with figures."""
     subject: str = ""
-    """What the condition is about, if several conditions of one kind can hold at once, such as a validation set."""
+    """Name that distinguishes conditions of the same kind, such as the name of a validation set. Empty without such a
+    name."""
     rank: int | None = None
     """Rank of the training that the condition is about. None if the condition is not about one rank."""
     hold_seconds: float = 0.0

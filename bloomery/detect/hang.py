@@ -1,8 +1,9 @@
-"""Detect that a training hangs: no rank makes progress, although the ranks still write their heartbeats.
+"""Detect that a training hangs: no rank makes progress, although at least one rank still writes its heartbeat.
 
 The detector reads no clock and no file, and never compares the clocks of two hosts. It adds up the time between its
 looks, and counts a look only if at least one rank wrote a new record a short time ago. So a file system that stalls for
-minutes does not look like a hang, because then all records stop at once. A suspended launcher does not count either.
+minutes is not reported as a hang, because then all records stop at once. Time in which the launcher was suspended does
+not count either.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from bloomery.contracts.heartbeat import Heartbeat, Place
 from bloomery.detect.waiting_ranks import awaited_ranks
 
 _MOST_SECONDS = 10.0
-"""Largest time between two looks that counts. The launcher was suspended, or its file system stalled, for any more."""
+"""Maximum number of seconds that count between two looks. A longer pause means that the launcher was suspended, or that
+its file system stalled."""
 _FRESH_BEATS = 5
 """A rank is alive if it wrote a new record within this many times the usual time between two records."""
 
@@ -33,7 +35,7 @@ class Hang:
 
 @dataclass
 class _Seen:
-    """What the detector knows about a rank. Times are in seconds of watched time."""
+    """Newest observations of a rank. Times are in seconds of watched time."""
 
     progress: tuple[int, int, Place]
     beat: int
@@ -48,20 +50,20 @@ class HangDetector:
 
         Args:
             ranks: number of ranks.
-            first_seconds: time that a rank may take until its first record. The training also counts as hung if no rank
+            first_seconds: maximum time until the first record of a rank. The training also counts as hung if no rank
                 has written a record for this time.
             beat_seconds: usual time between two records of a rank.
         """
         self._ranks = range(ranks)
         self._first_seconds, self._fresh_seconds = first_seconds, _FRESH_BEATS * beat_seconds
         self.beats: dict[int, Heartbeat] = {}
-        """Newest record of each rank that was read so far. A record cannot be read while it is written."""
+        """Newest readable record of each rank. A record cannot be read while it is being written."""
         self._seen: dict[int, _Seen] = {}
         self._last_look: float | None = None
         self._watched = 0.0
         self._idle = 0.0
         self.silent_seconds = 0.0
-        """Time since any rank wrote a new record. 0 if a rank is alive."""
+        """Number of seconds in which no rank has written a new record. 0 if a rank is alive."""
 
     def look(self, now: float, found: Mapping[int, Heartbeat]) -> Hang | None:
         """Return the hang if there is one.

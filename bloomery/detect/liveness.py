@@ -11,7 +11,7 @@ def idle(quiet_seconds: float, idle_minutes: float, reason: str) -> Finding | No
 
     Args:
         quiet_seconds: time since the last sign of the run.
-        idle_minutes: smallest time that counts.
+        idle_minutes: limit after which the run is reported, in minutes.
         reason: why the run ended, as a sentence; empty if it is not known.
     """
     if quiet_seconds <= 60 * idle_minutes:
@@ -27,7 +27,7 @@ def queue_age(job: str, waiting_seconds: float, reason: str, queue_hours: float)
         job: id of the job.
         waiting_seconds: time since the job was submitted.
         reason: SLURM's reason why the job waits.
-        queue_hours: smallest time that counts.
+        queue_hours: limit after which the job is reported, in hours.
     """
     if waiting_seconds <= 3600 * queue_hours:
         return None
@@ -36,7 +36,7 @@ def queue_age(job: str, waiting_seconds: float, reason: str, queue_hours: float)
 
 
 def scheduler_away(note: str, scheduler_minutes: float) -> Finding:
-    """Return the finding that the scheduler does not answer. It is reported if it lasts."""
+    """Return the finding that the scheduler does not answer. It is reported only after `scheduler_minutes`."""
     what = f"The run's jobs cannot be listed: {note}."
     return Finding(Kind.SCHEDULER, Severity.WARNING, what, hold_seconds=60 * scheduler_minutes)
 

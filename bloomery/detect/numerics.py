@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from bloomery.contracts.metrics_record import MetricsRecord
 
 _NON_FINITE_ENDS = 64
-"""Number of finite iterations after which a value that was not finite is no longer reported."""
+"""Number of iterations for which a loss or gradient that is not finite is reported."""
 _SCALES = 512
-"""Number of iterations over which the usual loss scale is computed."""
+"""Number of iterations whose median loss scale is the usual loss scale."""
 _LEAST_SCALES = 256
-"""Number of iterations from which a loss scale is judged. The search for the first loss scale is shorter."""
+"""Minimum number of iterations before a fall is reported. The search for the first loss scale is shorter."""
 _RECENT_SCALES = 8
-"""The largest loss scale of this many iterations is judged."""
+"""The largest loss scale of this many last iterations is compared with the usual loss scale."""
 
 
 class NonFinite:

@@ -1,4 +1,4 @@
-"""Find a training that is slow or stands still: a lower speed, a slow rank, and no new iteration."""
+"""Find a training that is slow or makes no progress: a low speed, a slow rank, or no new iteration."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from bloomery.contracts.metrics_record import MetricsRecord
 
 _BLOCK = 64
-"""Iterations of a block, whose median speed is one value."""
+"""Number of iterations in a block. The speed of a block is the median of its iterations."""
 _BLOCKS = 64
-"""Number of blocks in which the best speed is searched."""
+"""Number of earlier blocks among which the best speed is searched."""
 _WINDOW = 50
 """Number of iterations in which the slowest ranks are counted."""
 _SHARE = 0.9
 """Share of the window in which one rank must be the slowest."""
 _STALL_FACTOR = 10.0
-"""A training that completes no iteration for this many usual iterations may hang."""
+"""A training that completes no iteration for this many times its usual iteration may hang."""
 
 
 class SlowTraining:
@@ -32,7 +32,7 @@ class SlowTraining:
     """
 
     def __init__(self, slower_by: float) -> None:
-        """Prepare a detector. `slower_by` is the share by which the speed must be lower."""
+        """Prepare a detector. The speed is reported if it is below the best speed by the share `slower_by`."""
         self._slower_by = slower_by
         self._work: tuple[int, int | None] | None = None
         self._recent: deque[float] = deque(maxlen=_BLOCK)
@@ -71,12 +71,12 @@ class SlowTraining:
 class SlowestRank:
     """Detector of a rank that became slower than the others.
 
-    The ranks of a training need not have equal work. So the lead of the fastest rank over the slowest one is compared
-    with its own lowest median over 50 iterations.
+    The ranks of a training need not have equal work. So the ratio of the slowest rank's time to the fastest rank's time
+    is compared with the lowest median of this ratio over 50 iterations.
     """
 
     def __init__(self, slower_by: float) -> None:
-        """Prepare a detector. `slower_by` is the fraction by which the lead must have grown."""
+        """Prepare a detector. A rank is reported if the ratio of times has grown by the fraction `slower_by`."""
         self._slower_by = slower_by
         self._slowest: deque[tuple[int, float]] = deque(maxlen=_WINDOW)
         self._least: deque[float] = deque(maxlen=_BLOCKS)
@@ -91,7 +91,7 @@ class SlowestRank:
         self._slowest.append((record.slowest_rank, record.slowest_seconds / record.fastest_seconds))
         self._count += 1
         if self._count % _WINDOW == 0:
-            self._least.append(median(lead for _, lead in self._slowest))
+            self._least.append(median(ratio for _, ratio in self._slowest))
 
     def finding(self) -> Finding | None:
         """Return a finding if one rank is slow now."""
@@ -99,7 +99,7 @@ class SlowestRank:
             return None
         ranks = [rank for rank, _ in self._slowest]
         rank = max(set(ranks), key=ranks.count)
-        now = median(lead for _, lead in self._slowest)
+        now = median(ratio for _, ratio in self._slowest)
         growth = now / min(self._least) - 1
         if ranks.count(rank) < _SHARE * _WINDOW or growth < self._slower_by:
             return None
@@ -118,7 +118,7 @@ def stall(iteration: int, quiet_seconds: float, usual_seconds: float, stall_minu
         iteration: last completed iteration.
         quiet_seconds: time since the last iteration ended, or since the training started if that was later.
         usual_seconds: usual duration of an iteration; 0 if it is unknown.
-        stall_minutes: smallest time that counts.
+        stall_minutes: limit after which the training is reported, in minutes.
     """
     if quiet_seconds <= max(60 * stall_minutes, _STALL_FACTOR * usual_seconds):
         return None

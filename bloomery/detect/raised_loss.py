@@ -1,6 +1,6 @@
 """Find raised losses in the records of a training: spikes that last, and slow divergence.
 
-Both detectors of the training's guards also work here, so a condition is found even if its guard is switched off.
+The detectors are those of the training's guards. A condition is found even if its guard is switched off.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ number to decide whether a divergence is a new one."""
 class SpikeBurst:
     """Detector of spikes that last several iterations.
 
-    The noise of losses has heavy tails, so a single value far above the usual ones is no sign of a fault. In BLOOM's
-    spike of 2022-04-12 the gradient norm rose during five iterations before the loss did.
+    The noise of losses has heavy tails, so a single value far above the usual ones does not indicate a
+    fault. In BLOOM's spike of 2022-04-12, the gradient norm rose for five iterations before the loss rose.
     """
 
     def __init__(self, settings: SpikeConfig, least_iterations: int) -> None:
@@ -51,7 +51,7 @@ class SpikeBurst:
             self._burst_end = self._greatest = None
         shorter, longer = sorted((self._length, record.sequence_length or 0))
         if shorter < _LEAST_LENGTH * longer:
-            # Sequences of another length have another loss.
+            # The loss depends on the length of the sequences.
             self._detector = SpikeDetector(self._settings.window_iterations, self._settings.deviations)
         self._length = record.sequence_length or 0
         spike = self._detector.seen(record.iteration, record.grad_norm, record.loss)

@@ -1,4 +1,4 @@
-"""Find faults of what a run stores: an overdue checkpoint, a disk that will be full, and logs that are not synced."""
+"""Find problems with a run's files: an overdue checkpoint, a disk that will be full, and logs that are not synced."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _DAY_SECONDS = 86_400.0
 
 
 def next_save(checkpoint: CheckpointConfig, after: int, until: int) -> int | None:
-    """Return the first iteration above `after` in which a checkpoint is due; None if it is above `until`."""
+    """Return the first iteration above `after` in which a checkpoint is due; None if none is due up to `until`."""
     done = saves_until(checkpoint, after)
     if saves_until(checkpoint, until) == done:
         return None
@@ -36,7 +36,7 @@ def checkpoint_overdue(
         newest: name of the newest complete checkpoint; None if no checkpoint is complete.
         due_iteration: iteration after which the next checkpoint was due.
         overdue_seconds: time since the end of that iteration.
-        checkpoint_minutes: smallest time that counts.
+        checkpoint_minutes: limit after which the checkpoint is reported, in minutes.
     """
     if overdue_seconds <= 60 * checkpoint_minutes:
         return None
@@ -54,7 +54,7 @@ class DiskGrowth:
     days_left: float | None
     """Days until the next file does not fit. None if all files of the training fit."""
     needed_bytes: int
-    """Bytes that the rest of the training adds, at most."""
+    """Largest number of bytes that the training adds until `days_left`, or until its end if all files fit."""
 
 
 def disk_growth(
@@ -70,7 +70,8 @@ def disk_growth(
 ) -> DiskGrowth:
     """Forecast when the disk will be full.
 
-    A new checkpoint is complete before an old one is removed, so one checkpoint more than the kept ones must fit.
+    A new checkpoint is complete before an old one is removed. So the disk needs space for one more checkpoint than the
+    training keeps.
 
     Args:
         checkpoint: settings of the checkpoints.
@@ -80,7 +81,7 @@ def disk_growth(
         free_bytes: free space now.
         checkpoint_bytes: size of one checkpoint.
         checkpoints: number of complete checkpoints on the disk now.
-        log_bytes_per_iteration: bytes that all logs grow by in one iteration.
+        log_bytes_per_iteration: number of bytes by which all logs together grow in one iteration.
     """
     # Checkpoints that are never removed are kept in addition to the newest ones.
     extra, at, written = max(0, checkpoint.keep_last - checkpoints), iteration, 0
@@ -110,7 +111,7 @@ def disk_days_left(growth: DiskGrowth, free_bytes: int, disk_days: float) -> Fin
     severity = Severity.CRITICAL if days < 1 else Severity.WARNING
     what = (
         f"The disk of the run will be full in {format_seconds(days * _DAY_SECONDS)}, before the training ends. "
-        f"{format_bytes(free_bytes)} are free, and the checkpoint and logs of that time need "
+        f"{format_bytes(free_bytes)} are free, and checkpoints and logs until then need "
         f"{format_bytes(growth.needed_bytes)}."
     )
     return Finding(Kind.DISK, severity, what)
@@ -125,7 +126,7 @@ def sync_overdue(
         age_seconds: time since the last successful sync; None if no sync has succeeded.
         failures: number of failures in a row since then.
         error: message of the last failure.
-        sync_minutes: smallest time that counts.
+        sync_minutes: limit after which the logs are reported, in minutes.
         every_minutes: usual time between two syncs.
     """
     limit = 60 * max(sync_minutes, 3 * every_minutes)
@@ -134,11 +135,11 @@ def sync_overdue(
     if age_seconds is None and not failures:
         return None
     since = f"for {format_seconds(age_seconds)}" if age_seconds is not None else "at all"
-    reason = f" The last of {failures} failures: {error}" if failures and error else ""
+    reason = f" Message of the last of {failures} failures: {error}" if failures and error else ""
     return Finding(
         Kind.SYNC,
         Severity.WARNING,
         f"The logs have not been synced to the Hub {since}.{reason}",
-        # If no sync has ever succeeded, only the time of the looks is known.
+        # If no sync has ever succeeded, no file shows since when. So the condition must hold for this time.
         hold_seconds=limit if age_seconds is None else 0.0,
     )

@@ -19,7 +19,7 @@ def validation_rises(records: Sequence[ValidationRecord], rise: float) -> list[F
 
     Args:
         records: validations, oldest first.
-        rise: smallest rise above the lowest earlier loss that counts, as a fraction.
+        rise: rise above the lowest earlier loss from which a set is reported, as a fraction.
     """
     if not records:
         return []

@@ -18,8 +18,8 @@ _OPPOSITE = {Route.GROUP: Route.GROUP, Route.SEND: Route.RECEIVE, Route.RECEIVE:
 def awaited_ranks(beats: Mapping[int, Heartbeat], ranks: Iterable[int]) -> tuple[int, ...]:
     """Return the ranks for which the other ranks wait, in ascending order.
 
-    If the counts do not tell, return the ranks that are in no communication, or all ranks if every rank is in one. This
-    happens, for example, if a network operation hangs that all ranks have begun.
+    If the counts do not show such ranks, return the ranks that are in no communication, or all ranks if every rank is
+    in one. An example is a network operation that all ranks have begun and that hangs.
 
     Args:
         beats: newest record of each rank that has written one.
@@ -39,7 +39,7 @@ def _waits_for(rank: int, beats: Mapping[int, Heartbeat]) -> set[int]:
     """Return the ranks that have begun fewer operations than `rank` on a channel that they share with it."""
     if (beat := beats.get(rank)) is None:
         return set()
-    # A rank inside of a call waits for this call only.
+    # A rank that is inside a call waits only for this call.
     channels = beat.channels if beat.call is None else (beat.call,)
     return {
         other

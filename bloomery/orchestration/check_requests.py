@@ -2,8 +2,8 @@
 
 `sbatch --test-only` cannot decide this alone. In SLURM 22.05 it gives one answer, "Requested node configuration is not
 available", for nodes that do not exist and for nodes that are drained or reserved for a day. It also accepts a time
-limit beyond that of the partition, with which a job waits for ever. So the sizes are compared here with what the
-partition has, and only those answers of `sbatch --test-only` are errors that do not depend on the state of the nodes.
+limit beyond that of the partition, although such a job waits forever. So this module compares the requested sizes with
+the partition. An answer of `sbatch --test-only` is an error only if it does not depend on the state of the nodes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _REFUSALS = ("invalid account", "invalid qos", "invalid feature", "invalid parti
 
 @dataclass(frozen=True)
 class JobRequest:
-    """Largest request of some jobs of a run."""
+    """Largest request among jobs of one kind."""
 
     jobs: str
     """Description of the jobs, such as `training jobs`."""
@@ -68,7 +68,7 @@ def training_request(job: TrainingJob) -> JobRequest:
 
 
 def request_problems(cluster: Cluster, request: JobRequest) -> list[str]:
-    """Return one line for each part of a request that no named partition can fulfil.
+    """Return one line for each part of a request that none of its partitions can fulfil.
 
     If several partitions are named, one of them must be able to run the jobs. Otherwise the problems of the first one
     are returned.
@@ -91,7 +91,7 @@ def _misfits(partition: Partition, request: JobRequest) -> Iterator[str]:
     for key, wanted, most, unit in sizes:
         if wanted > most:
             too_large = True
-            yield f"{request.keys[key]}: {jobs} request {wanted} {unit} of a node, but a node of {where} has {most}"
+            yield f"{request.keys[key]}: {jobs} request {wanted} {unit} per node, but {where} has at most {most}"
     fitting = sum(
         kind.nodes
         for kind in partition.kinds
@@ -141,7 +141,7 @@ class SbatchAnswer:
 
 
 def ask_sbatch(request: JobRequest) -> SbatchAnswer:
-    """Ask SLURM about a request without submitting a job. An unanswered question is neither a refusal nor a delay."""
+    """Ask SLURM about a request without submitting a job. If SLURM does not answer, the returned reasons are empty."""
     try:
         call("sbatch", "--test-only", *sbatch_options(request), "--wrap=true")
     except TryAgainError as error:

@@ -25,12 +25,12 @@ def site_problems(cluster: Cluster, site: Mapping[str, Any], *, also_closed: boo
     """Return one line for each value that the cluster does not offer: partitions, accounts, QoS, constraints, time
     limits, and the GPUs, CPUs and memory of a node.
 
-    What is not known about the cluster causes no line.
+    A value causes no line if the cluster does not show what it offers.
 
     Args:
         cluster: the detected cluster.
         site: dotted keys, such as `training.partition`, and their values.
-        also_closed: whether a partition that is down is a problem. It accepts jobs, which wait until it is up.
+        also_closed: whether a partition that is down is a problem. Such a partition accepts jobs, and they wait.
     """
     return [
         *_partitions(cluster, site, also_closed=also_closed),

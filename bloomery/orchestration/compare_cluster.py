@@ -1,4 +1,4 @@
-"""Compare a run and its site with the cluster before the first job, and refuse what SLURM would refuse."""
+"""Compare a run and its site with the cluster before the first job, and refuse a run that SLURM would refuse."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def find_problems(plan: RunPlan, cluster: Cluster, requests: Collection[JobReque
 
 
 def data_requests(plan: RunPlan, rules: Collection[str], shards_per_job: int) -> Iterator[JobRequest]:
-    """Yield the request of the data jobs among `rules` that request most memory, at their first attempt."""
+    """Yield the first attempt's request of the data jobs among `rules` that request the most memory."""
     found: list[JobRequest] = []
     target = plan.site.jobs
     for rule in sorted(rules):
@@ -73,7 +73,7 @@ def data_requests(plan: RunPlan, rules: Collection[str], shards_per_job: int) ->
             text_mb = shards * max(plan.part_mb.values(), default=0.0)
         memory = jobs * cost.memory_mb(text_mb)
         minutes = cost.minutes(text_mb)
-        shared = f", of which {jobs} share a SLURM job" if jobs > 1 else ""
+        shared = f" ({jobs} of them share a SLURM job)" if jobs > 1 else ""
         found.append(
             JobRequest(
                 jobs=f"jobs of the rule {rule}{shared}",

@@ -10,7 +10,7 @@ A job requests:
     time   = 10 minutes + 8 x processor seconds
 
 The 400 MB are for the two processes with which Snakemake's executor starts a rule (160 MB each) and for the shell. The
-factor 2 covers texts with other documents than the measured ones. The factor 8 covers slow disks and slow cores.
+factor 2 covers texts whose documents differ from the measured ones. The factor 8 covers slow disks and slow cores.
 
 Each further attempt requests twice the memory and twice the time of the attempt before it. A job that exceeds its
 memory may end in several ways (OUT_OF_MEMORY, exit code 137, FAILED), so every failed job is retried with more of both.
@@ -44,11 +44,11 @@ _EXPANSION = 4.0
 """Bytes of text per byte of a compressed file. The text of the benchmarks has 2.6."""
 _UDHR_MB = 20.0
 UNKNOWN_MB = 10_000.0
-"""Text of a shard whose source is not made of files, such as a data set on the Hub, in MB."""
+"""Assumed text of a shard in MB if the source has no files whose size is known, such as a data set on the Hub."""
 _PIECES_PER_MB = 9_400
-"""Unique pre-tokens per MB of text, in the first 113 MB. In more text most pieces have occurred before."""
+"""Unique pre-tokens per MB of text, in the first 113 MB. Further text has fewer, because most have occurred before."""
 _BYTES_PER_PIECE = 70
-"""Memory of `tokenizer train` per unique piece beyond the first ones: 8 M pieces take 480 MB more than 0.5 M."""
+"""Memory of `tokenizer train` in bytes per unique pre-token. 8 M pre-tokens need 480 MB more than 0.5 M."""
 
 
 class Scope(StrEnum):
@@ -97,8 +97,8 @@ def _costs(dedup_mb: float, partitions: int, max_pieces: int) -> dict[str, JobCo
         max_pieces: limit of the unique pre-tokens that `tokenizer train` keeps.
     """
     shard, pair, corpus = Scope.SHARD, Scope.PAIR, Scope.CORPUS
-    # A partition has its share of the keys. It also reads whole row groups, which contain keys of other partitions:
-    # 117 bytes of keys per KB of text, at 500 MB/s.
+    # The job of a partition processes its share of the keys. It also reads whole row groups, which contain keys of
+    # other partitions. This is 117 bytes of keys per KB of text, at 500 MB/s.
     partition_seconds = 0.0035 / max(1, partitions) + 0.00025
     pieces_mb = _BYTES_PER_PIECE / _MEGABYTE
     return {
@@ -129,7 +129,7 @@ def _costs(dedup_mb: float, partitions: int, max_pieces: int) -> dict[str, JobCo
             seconds_per_mb=0.004,
             most_peak_mb=400 + max_pieces * pieces_mb,
         ),
-        # 13 bytes for each document. The corpus of BLOOM has 310 documents per MB, the estimate is for 600.
+        # 13 bytes for each document. The corpus of BLOOM has 310 documents per MB. The estimate assumes 600.
         "build_index": JobCost(corpus, 300, 0.008, 60, 0.001),
         # The digest of every token file is computed, at 200 MB/s.
         "verify_index": JobCost(corpus, 300, 0.004, 10, 0.005),

@@ -1,4 +1,4 @@
-"""The option of sbatch that keeps a segment off excluded nodes."""
+"""The option of sbatch with which a segment does not run on excluded nodes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def exclude_option(paths: RunPaths, now: datetime, job: TrainingJob | None = Non
     try:
         excluded = read_excluded(paths, now)
     except BloomeryError as error:
-        say(f"no node is excluded from the next segment: {error}")
+        say(f"no node is excluded from the next segment, because the list cannot be read: {error}")
         return None
     if job is not None and excluded:
         excluded = _with_enough_nodes(excluded, job)

@@ -9,7 +9,7 @@ _FAILED = frozenset(
     {"BOOT_FAIL", "CANCELLED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "REVOKED", "TIMEOUT"}
 )
 _LOOKS = 3
-"""Number of successive answers of the scheduler without the job, after which the scheduler has forgotten the job."""
+"""If this many successive answers of the scheduler do not list a job, the scheduler has forgotten the job."""
 
 
 class Outcome(StrEnum):

@@ -85,5 +85,5 @@ def _text_mb(plan: RunPlan, cost: JobCost, wildcards: Any) -> float:
         return plan.corpus_mb
     name = getattr(wildcards, "shard", None) or f"{wildcards.source}/{wildcards.part}"
     names = plan.token_groups.get(name, [name]) if cost.scope is Scope.PAIR else [name]
-    # The size of a shard of an earlier run is not planned. It is usually that of the shards of this run.
+    # The plan has no sizes of an earlier run's shards. They are usually as large as the shards of this run.
     return sum(plan.part_mb.get(each, shard_mb(plan.config)) for each in names)

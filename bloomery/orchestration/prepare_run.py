@@ -169,5 +169,6 @@ def other_shards(run: RunPaths, parts: list[Part]) -> list[Path]:
 def check_run(run: Path) -> None:
     """Raise InputError if `run` is not the folder of a run."""
     if not (run / "config" / PARTS_NAME).is_file():
-        what = f"not a run, because it has no config/{PARTS_NAME}" if run.is_dir() else "no such folder"
+        what = "not a folder" if run.exists() else "no such folder"
+        what = f"not a run, because it has no config/{PARTS_NAME}" if run.is_dir() else what
         raise InputError(what, where=str(run), expected="the folder of a run, such as runs/sample")

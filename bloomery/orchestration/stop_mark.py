@@ -1,4 +1,4 @@
-"""Find out whether a person stopped a run: with `bloomery stop`, or by a stop of the training."""
+"""Record and find out whether a person stopped a run, with `bloomery stop` or by stopping its training."""
 
 from __future__ import annotations
 

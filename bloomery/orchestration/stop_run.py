@@ -40,7 +40,7 @@ def ask_to_stop(paths: RunPaths) -> list[str]:
 
 
 def trains(paths: RunPaths) -> bool:
-    """Return whether a training of the run is alive or waits in the queue of SLURM, as far as can be known."""
+    """Return whether a training of the run is alive or queued. Return true if the scheduler does not answer."""
     try:
         return _lease_is_held(paths) or any(job.rule == TRAINING_RULE for job in jobs_alive(paths))
     except BloomeryError:

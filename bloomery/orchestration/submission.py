@@ -1,4 +1,4 @@
-"""Judge failed submissions: whether to repeat them, and whether SLURM accepted the job although sbatch failed."""
+"""Decide whether to repeat a failed submission, and find a job that SLURM accepted although sbatch failed."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _TEMPORARY = (
     "communication connection failure",
     "no answer within",
 )
-"""Parts of messages (in lower case) with which sbatch and squeue fail while slurmctld or the network is away. Source:
+"""Parts of messages (in lower case) with which sbatch and squeue fail while slurmctld or the network is down. Source:
 SLURM's table of errors, src/common/slurm_errno.c."""
 
 
 def is_temporary(message: str) -> bool:
-    """Return whether a submission failed because the scheduler was away, so that a repetition can succeed.
+    """Return whether a submission failed because the scheduler did not answer, so that a repetition can succeed.
 
     Other failures are refusals, such as an unknown partition or a limit that the job exceeds. A repetition would fail
     in the same way.

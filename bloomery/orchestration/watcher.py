@@ -22,7 +22,7 @@ _LAST_SYNC_SECONDS = 120.0
 _SILENT_SECONDS = 2.0
 _LONGEST_PAUSE_SECONDS = 300.0
 _HEALTHY_SECONDS = 600.0
-"""A watcher that ran for this long was healthy, so the pauses before its restarts begin again at the shortest one."""
+"""After a watcher has run for this long, the pause before its next restart is the shortest one again."""
 
 
 class Watcher:

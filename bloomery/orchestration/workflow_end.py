@@ -32,8 +32,8 @@ class RecordedWorkflow:
 
     @classmethod
     def begin(cls, paths: RunPaths, config: RunConfig) -> RecordedWorkflow:
-        """Record that the workflow runs, and note a Ctrl-C from now on. Call this in the main thread."""
-        # A person who starts the workflow resumes a stopped run. `bloomery run` under cron does not come this far.
+        """Record that the workflow runs, and remember every later Ctrl-C. Call this in the main thread."""
+        # A person who starts the workflow of a stopped run resumes it. `bloomery run` from cron does not start it.
         forget_stop(paths)
         before = read_workflow(paths)
         record = WorkflowRecord(

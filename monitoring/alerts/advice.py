@@ -16,14 +16,14 @@ TITLES = {
     Kind.NON_FINITE: "loss or gradient is not finite",
     Kind.LOSS_SCALE: "the loss scale collapsed",
     Kind.VALIDATION: "the validation loss rises",
-    Kind.STALL: "the training stands still",
+    Kind.STALL: "the training makes no progress",
     Kind.THROUGHPUT: "the training is slow",
     Kind.SLOW_RANK: "a rank is slow",
     Kind.CHECKPOINT: "a checkpoint is overdue",
     Kind.DISK: "the disk will be full",
     Kind.SYNC: "the logs are not synced",
     Kind.IDLE: "the run is neither running nor queued",
-    Kind.QUEUE_AGE: "the training waits long in the queue",
+    Kind.QUEUE_AGE: "the training has waited long in the queue",
     Kind.SCHEDULER: "the scheduler does not answer",
     Kind.CRASH: "a segment crashed",
     Kind.CRASH_BUDGET: "the next crash ends the training",
@@ -34,7 +34,7 @@ TITLES = {
 PAGE = "docs/how-to/alerts.md"
 _ACTIONS = {
     "log": "The guard recorded the event; the training continues.",
-    "skip": "The guard skipped the updates concerned; the training continues.",
+    "skip": "The guard skipped these updates; the training continues.",
     "roll_back": "The guard returned to an earlier checkpoint and skips the samples of the event.",
     "restart": "The segment ends, and the next one resumes from the newest good checkpoint.",
     "stop": "The guard ended the training.",
@@ -44,14 +44,14 @@ _EVENTS = {Kind.SPIKE: "spike", Kind.DIVERGENCE: "divergence", Kind.NON_FINITE: 
 
 @dataclass(frozen=True)
 class Advice:
-    """What a message states besides the condition itself."""
+    """Parts of a message besides the condition itself."""
 
     where: str
     """Node, rank or job; empty if the condition has no place."""
     done: str
-    """What Bloomery has done or will do; empty if nothing."""
+    """Action that Bloomery has taken or will take; empty if there is none."""
     command: str
-    """What to type."""
+    """Command that a person can type."""
 
 
 def title_of(kind: str) -> str:
@@ -103,9 +103,9 @@ def _done(finding: Finding, facts: RunFacts) -> str:
         failed = facts.attempt is not None and facts.attempt.status is SegmentStatus.FAILED
         return "Nothing: an error like this one is not retried." if failed else "Nothing: no workflow runs."
     if finding.kind is Kind.SYNC:
-        return "The watcher tries again at every sync."
+        return "The watcher tries each later sync again."
     if finding.kind is Kind.SCHEDULER:
-        return "The run's files decide until the scheduler answers."
+        return "Until the scheduler answers, the watcher looks only at the run's files."
     return ""
 
 

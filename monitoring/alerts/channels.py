@@ -24,12 +24,12 @@ from monitoring.alerts.ledger import LOG_RECEIVER
 from monitoring.alerts.state import LOG_NAME, Message
 
 _TAIL_BYTES = 1 << 16
-"""Bytes at the end of a list of messages in which a message is searched before it is added. They hold about 100
-messages."""
+"""Number of bytes at the end of a list of messages. A message that they contain is not added again. They have space for
+about 100 messages."""
 
 
 class Channel(Protocol):
-    """Way to a receiver."""
+    """Channel through which messages are sent to one receiver."""
 
     @property
     def name(self) -> str:
@@ -99,8 +99,8 @@ class CommandChannel:
 
 @dataclass(frozen=True)
 class ServiceChannel:
-    """A service that the package apprise knows. A process of its own sends the message, so that a slow service can be
-    stopped and no log of apprise shows the URL."""
+    """A service that the package apprise knows. A separate process sends the message, so that a slow send can be ended
+    and no log of apprise shows the URL."""
 
     name: str
     url: str
@@ -119,8 +119,8 @@ class ServiceChannel:
 
 
 def _run(command: Sequence[str], value: object, seconds: float, *, what: str) -> None:
-    """Run a program with a value as JSON on its standard input. Its whole session is killed after `seconds`."""
-    expected = "a receiver that accepts the message; the next try follows later"
+    """Run a program with a value as JSON on its standard input. Kill all processes of its session after `seconds`."""
+    expected = "a receiver that accepts the message"
     try:
         process = subprocess.Popen(
             list(command),
@@ -154,12 +154,12 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 
 def log_channel(paths: RunPaths) -> FileChannel:
-    """Return the way to the run's own list of messages."""
+    """Return the channel that appends to the run's own list of messages."""
     return FileChannel(LOG_RECEIVER, paths.alerts / LOG_NAME)
 
 
 def channels(paths: RunPaths, settings: AlertsConfig, environment: Mapping[str, str]) -> dict[str, Channel]:
-    """Return the ways to all receivers that the configuration and this process's environment name, by name."""
+    """Return the channels of all receivers in the configuration and in this process's environment, by name."""
     found: list[Channel] = [log_channel(paths)]
     if settings.file is not None:
         found.append(FileChannel("file", Path(settings.file)))

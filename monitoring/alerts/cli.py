@@ -50,12 +50,12 @@ def list_alerts(run: Run, as_json: AsJson = False) -> None:
 def ack(
     run: Run,
     keys: Annotated[
-        list[str], typer.Argument(metavar="KEY...", help="Keys of alerts, as `bloomery alerts list` shows.")
+        list[str], typer.Argument(metavar="KEY...", help="Keys of alerts, as `bloomery alerts list` shows them.")
     ],
-    by: Annotated[str | None, typer.Option(help="Name of the person (default: the user's name).")] = None,
+    by: Annotated[str | None, typer.Option(help="Name of the acknowledging person. Default: the user's name.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Acknowledge alerts, so that they are not sent again while they hold. Their ends are still sent."""
+    """Acknowledge alerts, so that they are not sent again while they hold. A message is still sent when they end."""
     import getpass
 
     from bloomery.base.atomic import dump_json
@@ -72,11 +72,13 @@ def ack(
         state = read_alert_state(paths)
         unknown = [key for key in keys if not acknowledge(state, key, who)]
         if unknown:
-            held = ", ".join(active_keys(state)) or "none"
+            held = ", ".join(active_keys(state))
             raise InputError(
                 f"no such alert holds now: {', '.join(unknown)}",
                 where=run.as_posix(),
-                expected=f"one of the alerts that hold: {held}",
+                expected=f"one of the alerts that hold: {held}"
+                if held
+                else "a key that `bloomery alerts list` shows; it shows none",
             )
         write_alert_state(paths, state)
     if as_json:

@@ -28,7 +28,7 @@ def deliver(
 
     Args:
         state: state that is changed.
-        ways: ways to the receivers that this process has, by name.
+        ways: channels of the receivers that this process can reach, by name.
         settings: settings of the alerts.
         now: time of the look in seconds of the Unix epoch.
         save: function that writes the state. It is called after each delivery and each failure.

@@ -28,9 +28,9 @@ from monitoring.status import RunStatus, gather_status, training_jobs
 from monitoring.training_progress import read_train_stage
 
 _LEAST_RECORDS = 1024
-"""Number of records that all detectors except that of divergence need."""
+"""Number of records that the detectors need. The detector of divergence may need more."""
 _VALIDATION_BYTES = 16 << 20
-"""Bytes from the end of metrics.jsonl in which validations are searched. They are about 25,000 iterations."""
+"""Bytes at the end of metrics.jsonl in which validations are searched. They contain about 25,000 iterations."""
 _ATTEMPTS_TRIED = 3
 
 
@@ -54,7 +54,7 @@ class RunFacts:
     attempt_ended: float
     """Time when the last attempt to train ended; 0 if there was none."""
     trainer_started: float
-    """Time when the current trainer took the lease; 0 if the training does not run."""
+    """Time when the current launcher took the lease; 0 if the training does not run."""
     submitted: dict[str, float]
     """Time when each pending training job was submitted."""
     nodes: tuple[str, ...]
@@ -87,8 +87,8 @@ def read_settings(paths: RunPaths) -> AlertsStage:
 def gather_facts(paths: RunPaths, now: float, *, workflow_look: float = 0.0) -> RunFacts:
     """Return the facts about a run at the time `now`.
 
-    `workflow_look` is the time at which a watcher that a workflow started looked at the run the last time. Such a
-    watcher ends with its workflow.
+    `workflow_look` is the time of the last look by a watcher that a workflow started. Such a watcher ends with its
+    workflow.
 
     Raises:
         BloomeryError: a file of the run is damaged, or cannot be read now.
@@ -181,7 +181,7 @@ def _submitted(status: RunStatus) -> dict[str, float]:
 def _nodes(status: RunStatus, attempt: Segment | None) -> tuple[str, ...]:
     running = [job for job in training_jobs(status.queue.jobs) if job.state != "PENDING"]
     if running and running[0].reason:
-        # The executor writes the nodes of a running job where it writes the reason of a pending one.
+        # squeue shows the nodes of a running job in the column that shows the reason of a pending job.
         try:
             return tuple(slurm.call("scontrol", "show", "hostnames", running[0].reason).split())
         except BloomeryError:

@@ -1,4 +1,4 @@
-"""Show a monitor outside of Bloomery that somebody still watches a run (a dead-man's switch).
+"""Show a monitor outside of Bloomery that a watcher still looks at a run (a dead-man's switch).
 
 Each look writes a file or requests a URL. If the looks end, for example because the login node died, the outside
 monitor notices that the file is too old or that the requests are missing.

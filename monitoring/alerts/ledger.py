@@ -16,15 +16,15 @@ from monitoring.alerts.observe import Look
 from monitoring.alerts.state import Alert, AlertState, Message, Receiver
 
 LOG_RECEIVER = "alerts.jsonl"
-"""Name of the receiver that every message has: the run's own list of messages."""
+"""Name of the receiver of every message: the run's own list of messages."""
 _FORGOTTEN_SECONDS = 7 * 86_400.0
-"""A receiver that no watcher has had for this long gets no messages any more. Messages are dropped after this time."""
+"""Time after which an undelivered message is dropped. A receiver that no watcher had for this long is forgotten."""
 
 Event = Literal["alert", "worse", "repeat", "recovery", "test"]
 
 
 def register(state: AlertState, receivers: Iterable[str], now: float) -> None:
-    """Record that these receivers exist, and forget those that no watcher has had for 7 days."""
+    """Record that these receivers exist, and forget those that no watcher had for 7 days."""
     for name in (LOG_RECEIVER, *receivers):
         state.receivers.setdefault(name, Receiver(seen=now)).seen = now
     forgotten = [name for name, each in state.receivers.items() if now - each.seen > _FORGOTTEN_SECONDS]
@@ -140,8 +140,9 @@ def _text(event: Event, run: str, alert: Alert, *, ended: str, now: float) -> st
     """Return the text of a message, with one fact in each line."""
     if event == "recovery":
         lasted = format_seconds(now - alert.since) if alert.since is not None else "some time"
-        lines = [f"Ended: {ended or 'the condition does not hold any more.'}", f"It lasted {lasted}. {alert.what}"]
-        return "\n".join([*lines, f"Run: {run}"])
+        lines = [f"Ended: {ended or 'the condition does not hold any more.'}"]
+        lines += [f"It lasted {lasted}. The alert was: {alert.what}", f"Run: {run}"]
+        return "\n".join(lines)
     lines = [f"What happened: {alert.what}"]
     lines += [f"Where: {alert.where}"] if alert.where else []
     lines += [f"What was done: {alert.done}"] if alert.done else []

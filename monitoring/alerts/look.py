@@ -43,7 +43,7 @@ def look_once(
 ) -> Looked:
     """Look at a run at the time `now`, in seconds of the Unix epoch.
 
-    A run whose files cannot be read is itself a condition that is reported.
+    If the files of the run cannot be read, this is reported as a condition.
 
     Args:
         paths: paths of the run.
@@ -51,7 +51,7 @@ def look_once(
         of_workflow: whether a workflow started this watcher. The watcher then ends with the workflow, so its looks show
             that the workflow lives.
         environment: environment variables with the URLs of receivers.
-        wait_seconds: how long to wait for another watcher that looks at the run now.
+        wait_seconds: maximum time to wait for another watcher that looks at the run now.
 
     Raises:
         TryAgainError: another watcher looks at the run now, or the file server does not respond.

@@ -55,7 +55,7 @@ class LookLoop:
         except BloomeryError as error:
             say(f"{utc_now()} a look failed: {error}")
         except Exception:
-            # A fault of one look must not end the watch over weeks.
+            # An error in one look must not end a watcher that runs for weeks.
             say(f"{utc_now()} a look failed:\n{as_written(traceback.format_exc())}")
         else:
             if looked.finished:

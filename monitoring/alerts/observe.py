@@ -132,7 +132,7 @@ def _checkpoint(facts: RunFacts) -> Finding | None:
     times = [epoch(record.time) for record in facts.records if record.iteration >= due]
     # If this segment began after the iteration, it must first repeat the iterations up to its next save.
     since = max(times[0], facts.trainer_started)
-    # A training that stands still is reported as such.
+    # A training that makes no progress is reported as a stall.
     until = min(facts.now, epoch(facts.records[-1].time))
     return storage.checkpoint_overdue(
         newest.name if newest else None, due, until - since, facts.settings.limits.checkpoint_minutes
@@ -204,7 +204,7 @@ def _scheduler(facts: RunFacts) -> Finding | None:
 
 
 def _crash(facts: RunFacts) -> Finding | None:
-    """Return the spent crash budget or, if it is not spent, the crash from which the training has not recovered."""
+    """Return a finding if the crash budget is spent, or else if the training has not recovered from its last crash."""
     attempt, segment = facts.attempt, facts.train.training.segment
     crashed = attempt is not None and attempt.status is SegmentStatus.CRASHED
     newest = facts.status.checkpoint.name if facts.status.checkpoint else None

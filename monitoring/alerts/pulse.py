@@ -43,7 +43,7 @@ def pulse_line(status: RunStatus, time: str, active: list[str]) -> str:
 
 def unknown_pulse(run: str, time: str, reason: str) -> str:
     """Return the line about a run whose state cannot be read."""
-    return " ".join(f"[{time}] PULSE: {run}: unknown, because {reason}".split())
+    return " ".join(f"[{time}] PULSE: {run}: state unknown. {reason}".split())
 
 
 def _queue(status: RunStatus) -> str:

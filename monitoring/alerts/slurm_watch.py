@@ -1,6 +1,6 @@
 """Watch a run from a small SLURM job that submits its own successor.
 
-The job looks for conditions and writes PULSE lines, also when no workflow lives. It does not get the token of the Hub,
+The job looks for conditions and writes PULSE lines, even if no workflow is alive. It does not get the token of the Hub,
 so it cannot push logs. Each job submits the next one when it begins, with the dependency `singleton`: the next job
 starts when this one ends, however it ends. So the chain continues after a killed job or a lost node.
 """
@@ -36,7 +36,7 @@ def job_name(paths: RunPaths) -> str:
 
 
 def alive_jobs(paths: RunPaths) -> list[slurm.QueuedJob]:
-    """Return the jobs that watch a run and are running or pending.
+    """Return the running and pending jobs that watch a run.
 
     Raises:
         TryAgainError: the scheduler does not answer.

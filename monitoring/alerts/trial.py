@@ -42,7 +42,7 @@ def send_test(paths: RunPaths, settings: AlertsConfig, environment: Mapping[str,
         time=time,
         at=epoch(time),
         title=f"[test] {paths.run.name}: a test message",
-        text=f"This is a test. Nothing happened, and nothing needs to be typed.\nRun: {paths.run.as_posix()}",
+        text=f"This is a test message. You need not do anything.\nRun: {paths.run.as_posix()}",
     )
     found = []
     for name, channel in channels(paths, settings, environment).items():

@@ -71,7 +71,7 @@ def test_time_after_a_fault_is_not_confused_with_a_stop_by_request() -> None:
 def test_a_segment_that_failed_before_its_first_iteration_is_lost_to_the_fault() -> None:
     never = Attempt(1, None, 1000.0, 1050.0, None, None, status="crashed", fault="preflight")
     assert parts(goodput([never], now=1060.0)) == {TimeUse.FAULT: 50.0, TimeUse.IDLE: 10.0}
-    # A launcher that is killed leaves no end, so nothing shows how long it ran.
+    # A launcher that is killed records no end, so no record shows how long it ran.
     assert parts(goodput([replace(never, ended=None, status=None)], now=1060.0)) == {TimeUse.IDLE: 60.0}
 
 
@@ -79,7 +79,7 @@ def test_a_running_training_is_counted_until_now() -> None:
     runs = replace(FIRST, ended=None, status=None, running=True)
     found = parts(goodput([runs], now=1600.0))
     assert (found[TimeUse.START], found[TimeUse.TRAINING]) == (30.0, 340.0)
-    # End saves have not happened yet in a real run; the rest of the time belongs to the iteration in progress.
+    # The time since the last record belongs to the iteration in progress.
     assert found[TimeUse.CURRENT] == 105.0
     starts = Attempt(1, None, 1000.0, None, None, None, running=True)
     assert parts(goodput([starts], now=1020.0)) == {TimeUse.START: 20.0}

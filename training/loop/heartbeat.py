@@ -30,7 +30,7 @@ from training.loop.rank_progress import PROGRESS
 from training.parallel.count_calls import CallCounter
 
 _FLIGHT_RECORDER_ENTRIES = "2000"
-"""Number of past communications that torch's flight recorder keeps. It is usual for NCCL."""
+"""Number of past communications that torch's flight recorder keeps. This number is usual for NCCL."""
 
 
 class RankHeartbeat:
@@ -56,7 +56,7 @@ class RankHeartbeat:
         self._calls = CallCounter(_count)
         self._calls.install()
         os.environ.setdefault("TORCH_FR_BUFFER_SIZE", _FLIGHT_RECORDER_ENTRIES)
-        # The launcher sends this signal if the thread does not answer, such as in a C function that holds Python's
+        # The launcher sends this signal if the thread does not answer, for example because a C function holds Python's
         # lock. The stacks then appear in the rank's log.
         faulthandler.register(signal.SIGUSR2, file=2, all_threads=True)
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)

@@ -75,7 +75,7 @@ def main() -> None:
             raise
         rank = os.environ.get("RANK", "0")
         print(f"rank {rank}: {known}", file=sys.stderr, flush=True)
-        # Only some errors know which node or rank is at fault (`PreflightError.record`).
+        # Only some errors contain the node or rank at fault (`PreflightError.record`).
         record = {"fault": Fault.DISK} if isinstance(known, NoSpaceError) else getattr(known, "record", {})
         with contextlib.suppress(NoSpaceError):
             write_json(arguments.result, {"error": str(known), "exit_code": known.exit_code, **record})

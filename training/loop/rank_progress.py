@@ -35,7 +35,7 @@ class RankProgress:
         self._longest: dict[Place, float] = {}
 
     def enter(self, place: Place) -> None:
-        """Record that the rank does something else from now on."""
+        """Record that the rank is at `place` from now on."""
         self.place = place
         self.count += 1
 
@@ -74,8 +74,8 @@ class RankProgress:
             is_measured = self.place is Place.ITERATION and not self._in_new_shape
         if not is_measured or not self._iterations:
             return first
-        # A training with several micro-batch shapes has iterations of several durations. One event is much shorter than
-        # any of them, so the factor leaves enough time.
+        # With several micro-batch shapes, the median may be that of short iterations. A single event of a long
+        # iteration is still much shorter than this limit.
         return config.iterations * median(self._iterations) + config.seconds
 
 

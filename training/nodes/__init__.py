@@ -1,1 +1,1 @@
-"""Training on several machines without a scheduler: node 0 leads, and the other nodes follow."""
+"""Training on several machines without a scheduler: node 0 controls the processes of the other nodes."""

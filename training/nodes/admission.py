@@ -14,7 +14,7 @@ from training.nodes.place import NodePlace
 
 @dataclass(frozen=True)
 class Admission:
-    """What a node must have in common with node 0."""
+    """Values that must be the same on a node and on node 0."""
 
     place: NodePlace
     key: bytes
@@ -48,7 +48,7 @@ class Admission:
             ("version of Bloomery", join.version, bloomery.__version__),
             ("number of nodes (--nodes)", join.nodes, self.place.nodes),
             ("number of processes (--ranks-per-node)", join.ranks_per_node, self.place.ranks_per_node),
-            ("segment (--number)", join.segment, self.segment),
+            ("segment (--number)", join.segment or "all", self.segment or "all"),
         ):
             if found != wanted:
                 return Refused(

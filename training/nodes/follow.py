@@ -49,14 +49,15 @@ _HANDSHAKE_SECONDS = 10.0
 _POLL_SECONDS = 0.2
 _SAY_EVERY_SECONDS = 30.0
 _ENDED_SECONDS = 60.0
-"""Time without node 0 after which the record of the end counts. A network file system shows new files after as long."""
+"""Seconds without an answer of node 0, after which a node ends if the record of the end exists. Before that, a network
+file system may still show an old state of the run."""
 _GRACE_SECONDS = 10.0
 """Time for the node's processes to end by themselves after those of node 0 have ended."""
 
 
 @dataclass(frozen=True)
 class Follower:
-    """What a node other than node 0 needs to know."""
+    """A node other than node 0, with its settings."""
 
     place: NodePlace
     config: Path
@@ -67,7 +68,7 @@ class Follower:
     segment: int | None
     """Number of the only segment to train. None for all segments to the end of the training."""
     ended: Path
-    """Record that exists when there is nothing left to do: the segment's file or train/finished.json."""
+    """File that exists when nothing is left to do: the segment's file or train/finished.json."""
 
     @property
     def _master(self) -> str:
@@ -84,7 +85,7 @@ class Follower:
         while True:
             link = self._connect(stop)
             if link is None:
-                say(f"node 0 does not answer, and there is nothing left to do: {self.ended} exists")
+                say(f"node 0 does not answer, and nothing is left to do, because {self.ended} exists")
                 return
             try:
                 done = self._serve(link, stop)
@@ -131,7 +132,7 @@ class Follower:
             time.sleep(_RETRY_SECONDS)
 
     def _has_ended(self) -> bool:
-        """Whether the record of the end exists and is newer than the configuration."""
+        """Return whether the record of the end exists and is newer than the configuration."""
         with contextlib.suppress(OSError):
             return self.ended.stat().st_mtime > self.config.stat().st_mtime
         return False
@@ -182,7 +183,7 @@ class Follower:
         return link
 
     def _serve(self, link: Link, stop: StopSignals) -> Done:
-        """Follow the messages of node 0 until its command ends. Processes never outlive the connection.
+        """Do what node 0 requests until its command ends. If the connection ends, kill the processes of this node.
 
         Raises:
             ConnectionLostError: node 0 is lost.

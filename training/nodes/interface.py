@@ -1,4 +1,4 @@
-"""Find the network interface over which the nodes reach each other, and name it to gloo.
+"""Find the network interface over which the nodes reach each other, and make gloo use it.
 
 By default, gloo uses the address that belongs to the machine's own host name. On many machines this is a loopback
 address, and the other nodes cannot connect to it.

@@ -122,7 +122,7 @@ class ConnectionLostError(Exception):
     def __init__(self, reason: str, *, silent: bool = False) -> None:
         super().__init__(reason)
         self.silent = silent
-        """Whether the other side did not answer, so that its processes may still run."""
+        """Whether the other side stopped answering. Its processes may then still run."""
 
 
 class Link:
@@ -149,7 +149,7 @@ class Link:
             self._socket.settimeout(seconds)
 
     def send(self, message: Message) -> None:
-        """Send a message. Errors are left to the reader of the connection, which notices the same loss."""
+        """Send a message. Errors are ignored here, because `receive` notices that the connection is lost."""
         with suppress(OSError):
             self._socket.sendall(message.model_dump_json().encode() + b"\n")
 
@@ -200,7 +200,7 @@ def _notice_silence(connection: socket.socket, seconds: float) -> None:
         ("TCP_KEEPCNT", _PROBES),
         ("TCP_USER_TIMEOUT", int(seconds * 1000)),
     ):
-        if hasattr(socket, name):  # macOS has other names; there a lost machine is noticed by torch's own time limits.
+        if hasattr(socket, name):  # macOS lacks these options. There, only torch's time limits detect a lost machine.
             connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
@@ -214,7 +214,7 @@ def make_key(control: Path) -> bytes:
     with explained(path):
         control.mkdir(parents=True, exist_ok=True)
         if not path.exists():
-            # The key gets its name when it is complete. `link` fails if another process was faster, whose key counts.
+            # The file gets its name only when it is complete. `link` fails if another process has created a key first.
             descriptor, temporary = tempfile.mkstemp(prefix=KEY_FILE, dir=control)
             with os.fdopen(descriptor, "w", encoding="ascii") as handle:
                 handle.write(secrets.token_hex(32))
@@ -238,7 +238,7 @@ def new_challenge() -> str:
 
 
 def proof(key: bytes, side: Literal["node", "master"], challenge: str) -> str:
-    """Return the proof that one side knows the key. `side` differs, so that a proof cannot be sent back."""
+    """Return the proof that one side knows the key. The two sides have different proofs, so none can be sent back."""
     return hmac.new(key, f"{side}:{challenge}".encode(), "sha256").hexdigest()
 
 

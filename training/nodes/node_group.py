@@ -48,7 +48,7 @@ _GRACE_SECONDS = 5.0
 _END_SECONDS = 90.0
 """Maximum time for another node to end its processes."""
 _LINGER_SECONDS = 30.0
-"""Time after a successful end in which a node that starts late can learn of the end."""
+"""Maximum time that node 0 waits after a successful end for nodes that start late, so that they end too."""
 _CLOSE_SECONDS = 5.0
 
 
@@ -148,7 +148,9 @@ class NodeGroup:
             self._end_processes()
 
     def failure(self) -> str | None:
-        """Return why the current segment cannot continue, some seconds after this became known. Else return None."""
+        """Return the first failure of another node in the current segment. Return None if there is none.
+
+        The failure is returned only after some seconds, in which node 0's own processes can report errors."""
         with self._changed:
             if self._failure is None or time.monotonic() - self._failure[0] < _GRACE_SECONDS:
                 return None
@@ -279,7 +281,7 @@ class NodeGroup:
         self._changed.notify_all()
 
     def _tell(self, node: _Node) -> None:
-        """Tell a node how the command of node 0 ended."""
+        """Tell a node that the command of node 0 has ended, with its exit code and message."""
         assert self._done is not None
         node.link.send(self._done)
         self._told.add(node.rank)

@@ -18,10 +18,10 @@ class NodePlace:
 
     nodes: int
     rank: int
-    """Number of this machine, from 0 to `nodes` - 1. Node 0 leads."""
+    """Number of this machine, from 0 to `nodes` - 1. Node 0 controls the others."""
     ranks_per_node: int
     master_address: str
-    """Host name or IP address of node 0 that all nodes can reach, also node 0 itself."""
+    """Host name or IP address of node 0 that all nodes can reach, including node 0 itself."""
     master_port: int = DEFAULT_PORT
     silence_seconds: float = 30.0
     """A node whose network does not answer for this time is lost."""
@@ -74,7 +74,7 @@ def node_place(
 ) -> NodePlace | None:
     """Return the place that the options of the command line give. Return None if they name no place.
 
-    With `in_slurm`, `nodes` alone is legal, because a SLURM job knows its nodes.
+    With `in_slurm`, `nodes` alone is enough, because SLURM states the nodes of a job.
 
     Raises:
         ConfigError: the options are incomplete or contradict each other.

@@ -20,10 +20,10 @@ _SHOWN = 8
 
 @dataclass(frozen=True)
 class Consequences:
-    """What follows from the problems."""
+    """Actions that follow from the problems of a preflight."""
 
     problems: tuple[Problem, ...]
-    """All problems. `ends_segment` says whether a problem ends this segment."""
+    """All problems. `ends_segment` states whether a problem ends this segment."""
     excluded: tuple[str, ...]
     """Nodes that were excluded from the next segments."""
     notes: tuple[str, ...]

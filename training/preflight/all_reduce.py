@@ -39,7 +39,7 @@ def communicate(findings: Findings[CommunicationState], hosts: Sequence[str], de
     """Measure the communication of this process. Collective.
 
     Args:
-        findings: where the results go.
+        findings: object to which the results are added.
         hosts: node of each rank.
         device: device of this process.
     """
@@ -83,7 +83,7 @@ def _seconds_among(ranks: list[int], device: torch.device) -> float:
 
 
 def _seconds(group: dist.ProcessGroup | None, device: torch.device) -> float:
-    """Return the shortest time of several all-reduces, in seconds. None stands for the group of all processes."""
+    """Return the shortest time of several all-reduces, in seconds. If `group` is None, all processes take part."""
     size = _GPU_BYTES if device.type == "cuda" else _CPU_BYTES
     values = torch.zeros(size // 4, dtype=torch.float32, device=device)
     shortest = float("inf")

@@ -1,7 +1,7 @@
 """Exchange texts between all processes through torchrun's key-value store, before any process group exists.
 
 A process group cannot be built if one node is broken, and its collectives would then wait for half an hour. Reads from
-the store have a time limit, and the processes that did not report are known.
+the store have a time limit, so rank 0 learns which processes did not report.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Exchange:
     def _wait(self, key: str, seconds: float) -> str | None:
         """Return the value of a key, or None if the key does not appear within `seconds`."""
         try:
-            # Also after the deadline, a report that has already arrived counts.
+            # A report that has arrived before the deadline is also read after the deadline.
             self._store.wait([key], timedelta(seconds=max(seconds, 0.05)))
         except DistError:
             return None

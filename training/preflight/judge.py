@@ -16,7 +16,7 @@ from training.parallel.given_gpus import expected_gpus
 from training.parallel.place import ranks_of_hosts
 
 _LEAST_FREE_MEMORY = 0.8
-"""Smallest free memory of a GPU, relative to the median of all GPUs. Less is free if another process uses the GPU."""
+"""Minimum free memory of a GPU, relative to the median of all GPUs. With less, another process may use the GPU."""
 
 
 def judge_ranks(

@@ -16,7 +16,7 @@ State = TypeVar("State")
 
 @dataclass
 class Findings(Generic[State]):
-    """What the checks have measured so far."""
+    """Results of the checks so far."""
 
     state: State
     """Record to which the checks add their results."""
@@ -36,7 +36,7 @@ def run_checks(checks: Callable[[Findings[State]], None], start: State, seconds:
 
     Args:
         checks: function that sets `check` before each check, and adds the results to the record.
-        start: the record before the first check.
+        start: record to which the checks add their results.
         seconds: time limit of all checks. A check that does not end continues in a thread that does not keep the
             process alive.
     """

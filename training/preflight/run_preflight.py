@@ -1,4 +1,4 @@
-"""Check all nodes at the start of a segment, and build the mesh of ranks in between.
+"""Check all nodes at the start of a segment, and build the mesh of ranks between the two groups of checks.
 
 First, each process checks its GPU and its node alone. The reports travel through torchrun's key-value store, so a
 broken node does not let the others wait in a collective. Rank 0 judges the reports. Then the process group is built,
@@ -47,7 +47,7 @@ from training.preflight.run_checks import run_checks
 
 State = TypeVar("State", bound=BaseModel)
 _ANSWER_SECONDS = 60.0
-"""Time that rank 0 may need for its judgement and for writing files."""
+"""Maximum number of seconds in which rank 0 judges the reports and writes its files."""
 _ALONE, _TOGETHER = "alone", "together"
 
 
@@ -103,7 +103,7 @@ class _SegmentPreflight:
                 self._ranks, self._limits, next_checkpoint_bytes(self._stage, self._paths), self._in_job
             )
             self._conclude(_ALONE, [*problems, *self._absent(absent, self._limits.start_seconds)])
-        # Rank 0 may itself start late, and then waits for the others.
+        # The time is doubled, because rank 0 may itself start late and then waits for the other ranks.
         answer = self._answer(_ALONE, 2 * self._limits.start_seconds)
         return [str(host) for host in answer["hosts"]]
 
@@ -148,7 +148,7 @@ class _SegmentPreflight:
         return [None if report is None else kind.model_validate_json(report) for report in reports]
 
     def _absent(self, ranks: Sequence[int], seconds: float) -> list[Problem]:
-        """Return one problem for each rank that did not report."""
+        """Return one problem for each rank in `ranks`, which did not report."""
         known = {state.rank: state.host for state in self._ranks}
         return [
             Problem(
@@ -212,7 +212,7 @@ class _SegmentPreflight:
             raise PreflightError(
                 f"rank 0 did not answer within {seconds + _ANSWER_SECONDS:g} s",
                 where=self._place.host,
-                expected="a first process that judges the checks of all nodes",
+                expected="an answer of rank 0; the log of rank 0 may contain an error",
             )
         answer: dict[str, Any] = json.loads(text)
         if answer["error"] is not None:

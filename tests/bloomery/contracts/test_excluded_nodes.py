@@ -50,7 +50,7 @@ def test_a_name_that_could_change_the_command_line_is_refused(tmp_path: Path, na
 
 
 @pytest.mark.parametrize("until", ["9999-12-31T23:59:59-23:59", "2026-01-31T12:00:00", "tomorrow", None])
-def test_a_time_that_is_no_time_in_utc_is_refused(tmp_path: Path, until: str | None) -> None:
+def test_an_end_that_is_not_a_valid_time_is_refused(tmp_path: Path, until: str | None) -> None:
     paths = RunPaths(tmp_path)
     exclude_node(paths, "node1", "slow", 24, "person", NOW)
     content = json.loads(paths.excluded_nodes.read_text())

@@ -20,11 +20,11 @@ from bloomery.detect.validation_rise import validation_rises
 
 PLAN = replace(PLANS["constant batch of 2048 samples"], spikes_per_iteration=0.0)
 HEALTHY = list(clean_records(PLAN, 3000, seed=11))[2000:]
-"""Healthy records of the iterations 2,001 to 3,000."""
+"""Records of the iterations 2,001 to 3,000 without any fault."""
 
 
 def changed(records: Iterable[MetricsRecord], first: int, last: int, **factors: Any) -> list[MetricsRecord]:
-    """Multiply fields of the iterations from `first` to `last`. A value that is no factor replaces the field."""
+    """Change fields of the iterations from `first` to `last`. Floats multiply a field, and other values replace it."""
     made = []
     for record in records:
         if first <= record.iteration <= last:
@@ -54,7 +54,7 @@ def test_a_spike_of_three_iterations_is_found_and_ends_64_iterations_later() -> 
     assert "Gradient norm" in found[2402].what
 
 
-def test_single_outliers_of_the_loss_are_no_spike() -> None:
+def test_single_outliers_of_the_loss_are_not_reported_as_a_spike() -> None:
     records = changed(changed(HEALTHY, 2400, 2400, loss=1.5), 2600, 2600, loss=1.5)
     assert held(SpikeBurst(SpikeConfig(), 3), records) == {}
 
@@ -105,7 +105,7 @@ def test_a_rank_that_becomes_slow_is_named() -> None:
     found = held(pace.SlowestRank(0.1), changed(HEALTHY, 2500, 2700, slowest_rank=3, slowest_seconds=1.3))
     assert {finding.rank for finding in found.values()} == {3}
     assert 2500 + 25 < min(found) < 2560
-    # The last rank always has more work, which is no fault.
+    # The last rank always has more work. This must not be reported.
     assert held(pace.SlowestRank(0.1), HEALTHY) == {}
     assert {record.slowest_rank for record in HEALTHY} == {RANKS - 1}
 

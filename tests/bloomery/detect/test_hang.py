@@ -1,4 +1,4 @@
-"""Test which records of ranks are a hang, and which are not: slow file systems, paused processes, other limits."""
+"""Test when heartbeats are reported as a hang. Slow file systems and suspended launchers are not reported."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bloomery.detect.hang import Hang, HangDetector
 
 
 class Watched:
-    """A detector with a clock and the records of two ranks, which wait for rank 1."""
+    """A detector with a simulated clock and the records of the ranks, all of which wait for rank 1."""
 
     def __init__(self, ranks: int = 2) -> None:
         self.detector = HangDetector(ranks, first_seconds=1800.0, beat_seconds=1.0)

@@ -41,12 +41,12 @@ def cluster() -> Cluster:
     ("change", "problems"),
     [
         ({}, []),
-        ({"cpus": 33}, ["key.cpus: jobs request 33 CPUs of a node, but a node of partition 'main' has 32"]),
+        ({"cpus": 33}, ["key.cpus: jobs request 33 CPUs per node, but partition 'main' has at most 32"]),
         (
             {"gres": "gpu:a100:4", "memory_mb": 64001},
             [
-                "key.gpus: jobs request 4 GPUs of a node, but a node of partition 'main' has 2",
-                "key.memory: jobs request 64001 MB of memory of a node, but a node of partition 'main' has 64000",
+                "key.gpus: jobs request 4 GPUs per node, but partition 'main' has at most 2",
+                "key.memory: jobs request 64001 MB of memory per node, but partition 'main' has at most 64000",
             ],
         ),
         (
@@ -73,7 +73,7 @@ def cluster() -> Cluster:
         ({"place": {"slurm_partition": "unknown"}, "cpus": 999}, []),
     ],
 )
-def test_what_no_node_has_is_listed_with_its_key(change: dict[str, Any], problems: list[str]) -> None:
+def test_each_part_that_no_node_can_fulfil_is_listed_with_its_key(change: dict[str, Any], problems: list[str]) -> None:
     assert request_problems(cluster(), replace(REQUEST, **change)) == problems
 
 
@@ -130,8 +130,8 @@ def test_a_run_that_does_not_fit_is_refused_with_one_list(
     with pytest.raises(ConfigError) as refused:
         compare_cluster.refuse_unfit_jobs(plan, rules=["scatter_keys"], trains=False, shards_per_job=8)
     assert (
-        "- jobs.max_memory_mb: jobs of the rule scatter_keys, of which 4 share a SLURM job request 13600 MB of memory "
-        "of a node, but a node of partition 'small' has 8000" in str(refused.value)
+        "- jobs.max_memory_mb: jobs of the rule scatter_keys (4 of them share a SLURM job) request 13600 MB of memory "
+        "per node, but partition 'small' has at most 8000" in str(refused.value)
     )
 
 

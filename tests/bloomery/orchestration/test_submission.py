@@ -1,4 +1,4 @@
-"""Test which failures of sbatch are repeated, and how a refusal is shown."""
+"""Test after which failures of sbatch the submission is repeated, and how a refusal is shown."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def message(number: int = 1) -> Message:
         run="runs/big",
         time="2026-01-01T00:00:00Z",
         at=0.0,
-        title="[critical] big: the training stands still",
+        title="[critical] big: the training makes no progress",
         text="What happened: no iteration.\nWhere: node1",
     )
 

@@ -90,7 +90,7 @@ def test_a_damaged_file_of_the_run_is_reported_if_it_stays_damaged(idle: RunPath
     write_json(idle.config / "train.json", {"nonsense": 1})
     looked = bloomery("watch", "--run", str(idle.run), "--once")
     assert looked.returncode == 0
-    assert "PULSE: big: unknown, because The state of the run cannot be read" in looked.stdout
+    assert "PULSE: big: state unknown. The state of the run cannot be read" in looked.stdout
 
 
 def test_a_test_message_reports_each_receiver(idle: RunPaths) -> None:

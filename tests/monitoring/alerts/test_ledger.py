@@ -28,7 +28,7 @@ MINUTE, HOUR = 60.0, 3600.0
 
 
 class Clock:
-    """A state that looks at conditions at simulated times."""
+    """A state of alerts that is changed by looks at simulated times."""
 
     def __init__(self, **settings: object) -> None:
         self.settings = AlertsConfig.model_validate(settings)
@@ -52,7 +52,7 @@ class Clock:
         return [f"{each.event} {each.key}" for each in self.state.messages if each.id > before]
 
 
-def test_a_condition_sends_one_message_at_its_begin_and_one_at_its_end() -> None:
+def test_a_condition_sends_one_message_when_it_begins_and_one_when_it_ends() -> None:
     clock = Clock()
     assert clock.look(0, STALL) == ["alert stall"]
     assert clock.look(MINUTE, STALL) == []
@@ -60,7 +60,7 @@ def test_a_condition_sends_one_message_at_its_begin_and_one_at_its_end() -> None
     assert clock.look(3 * MINUTE, SLOW) == ["recovery stall"]
     assert clock.look(4 * MINUTE, ended="The run has finished.") == ["recovery throughput"]
     begin, _, end, last = clock.state.messages
-    assert begin.title == "[critical] big: the training stands still"
+    assert begin.title == "[critical] big: the training makes no progress"
     assert begin.text.splitlines() == [
         "What happened: No iteration.",
         "Where: node1",
@@ -69,7 +69,7 @@ def test_a_condition_sends_one_message_at_its_begin_and_one_at_its_end() -> None
         "Run: runs/big",
         "More: docs/how-to/alerts.md#stall",
     ]
-    assert end.title == "[ok] big: ended: the training stands still"
+    assert end.title == "[ok] big: ended: the training makes no progress"
     assert "It lasted 3 min 0 s" in end.text
     assert last.text.startswith("Ended: The run has finished.")
     assert clock.look(5 * MINUTE) == []
@@ -128,7 +128,7 @@ def test_alerts_below_the_least_severity_are_only_recorded() -> None:
 
 
 class Flaky:
-    """A channel that fails as long as a test wants."""
+    """A channel that fails until a test lets it succeed."""
 
     name = "chat"
 

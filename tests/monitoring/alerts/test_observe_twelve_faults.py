@@ -27,7 +27,7 @@ def test_each_fault_sends_exactly_one_alert_and_one_recovery(
             run_fault(run, fault)
         for _ in range(20):
             run.look()
-        # The list of the run shows which messages there should be.
+        # The run's own list of messages contains the expected messages.
         events = [(each["event"], each["key"]) for each in messages(run)]
         assert events == [(event, fault.key) for fault in faults for event in ("alert", "recovery")]
         assert len(events) == 2 * count == len(set(events))

@@ -1,4 +1,4 @@
-"""Test that gloo uses the interface of the connection between the nodes."""
+"""Test that gloo is told to use the interface of the connection between the nodes."""
 
 from __future__ import annotations
 

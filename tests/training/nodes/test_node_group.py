@@ -126,7 +126,7 @@ def test_missing_nodes_are_named_after_the_longest_wait(nodes: LocalNodes) -> No
     [
         ({"nodes": 3}, r"another number of nodes \(--nodes\) than node 0: 3, and node 0 has 2"),
         ({"ranks_per_node": 8}, r"another number of processes \(--ranks-per-node\) than node 0: 8, and node 0 has 1"),
-        ({"segment": 4}, r"another segment \(--number\) than node 0: 4, and node 0 has None"),
+        ({"segment": 4}, r"another segment \(--number\) than node 0: 4, and node 0 has all"),
         ({"configuration": "x"}, "reads another configuration of the training"),
         ({"rank": 5}, "node rank 5 does not exist"),
     ],

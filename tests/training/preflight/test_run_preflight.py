@@ -44,7 +44,7 @@ def _check(stage: TrainStage, folder: Path, ranks_per_node: int) -> tuple[str, A
         mesh = build_checked_mesh(stage, RunPaths(folder), 1)
     except BloomeryError as error:
         record = getattr(error, "record", None)
-        # Rank 0 hosts the store, which in a real training belongs to torchrun, so it ends last.
+        # In this test, rank 0 hosts the store, so it must end last. In a real training, torchrun hosts the store.
         _wait_for_all(folder)
         return type(error).__name__, (str(error), record), time.monotonic() - started
     return "mesh", mesh.parallel.world_size, time.monotonic() - started
