@@ -44,8 +44,9 @@ def watch(
         ),
     ] = False,
     job_minutes: Annotated[
-        float, typer.Option(min=0.01, max=10_000, help="Minutes for which each job of --submit looks.")
-    ] = 60.0,
+        float | None,
+        typer.Option(min=0.01, max=10_000, help="Minutes for which each job of --submit looks (default: 60)."),
+    ] = None,
     option: Annotated[
         list[str] | None,
         typer.Option(help="Option of sbatch for the jobs of --submit, such as --option=--partition=small. Repeatable."),
@@ -67,8 +68,11 @@ def watch(
     from monitoring.watch import watch_run
 
     paths, options = RunPaths(run), option or []
+    minutes = 60.0 if job_minutes is None else job_minutes
     if sum((once, submit, in_job)) > 1:
         raise typer.BadParameter("use only one of --once and --submit")
+    if (options or job_minutes is not None) and not (submit or in_job):
+        raise typer.BadParameter("--option and --job-minutes are for --submit, which is missing")
     if once:
         check_run(run)
         print(look_once(paths, epoch_now(), wait_seconds=30.0).pulse)
@@ -77,10 +81,13 @@ def watch(
         if alive := alive_jobs(paths):
             say(f"the job {alive[0].job} watches this run already")
             return
-        print(submit_job(paths, job_minutes, options))
+        print(submit_job(paths, minutes, options))
         say(f"the job looks at the run, but cannot push logs to a Hub. To end it: touch {paths.alerts / STOP_NAME}")
     elif in_job:
-        watch_in_job(paths, job_minutes, options)
+        watch_in_job(paths, minutes, options)
     else:
+        if not until_stopped:
+            # The workflow starts its watcher with that option, perhaps before the run is complete enough.
+            check_run(run)
         every_seconds = None if every is None else 60 * every
         watch_run(paths, every_seconds, until_stopped=until_stopped, retry_seconds=retry_seconds)

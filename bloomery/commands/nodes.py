@@ -49,11 +49,13 @@ def exclude(
     """Exclude nodes from the next training segments of a run. The segment that runs now continues."""
     from bloomery.base import slurm
     from bloomery.base.errors import InputError
-    from bloomery.contracts.excluded_nodes import exclude_node
+    from bloomery.contracts.excluded_nodes import check_node_name, exclude_node
     from bloomery.contracts.paths import RunPaths
     from bloomery.orchestration.prepare_run import check_run
 
     check_run(run)
+    for node in nodes:
+        check_node_name(node)
     if slurm.has_slurm():
         known = {node.name for node in slurm.cluster_nodes()}
         if unknown := [node for node in nodes if node not in known]:

@@ -40,7 +40,7 @@ def run(
     from bloomery.base.progress import say
     from bloomery.checks.load_config import load_config
     from bloomery.contracts.paths import RunPaths
-    from bloomery.orchestration.start_workflow import Decision, decide, start_workflow
+    from bloomery.orchestration.start_workflow import Decision, choose_profile, decide, start_workflow
     from bloomery.orchestration.stop_mark import forget_stop
     from bloomery.orchestration.workflow_command import TARGETS
 
@@ -56,5 +56,6 @@ def run(
         hint = " (to start it anyway, add --resume)" if decision.needs_a_person else ""
         say(f"{paths.run}: {decision.reason}{hint}")
         raise typer.Exit(decision.exit_code)
+    chosen = choose_profile(profile)
     say(f"{paths.run}: {decision.reason}")
-    raise typer.Exit(start_workflow(config, target, profile, context.args))
+    raise typer.Exit(start_workflow(config, target, chosen, context.args))

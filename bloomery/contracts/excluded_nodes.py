@@ -7,6 +7,7 @@ contains SLURM's names of the nodes, because they become the value of sbatch's o
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Literal
@@ -22,7 +23,8 @@ from bloomery.contracts.paths import RunPaths
 
 _LOCK_SECONDS = 20.0
 
-NodeName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=255)]
+_NAME, _LONGEST_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$", 255
+NodeName = Annotated[str, Field(pattern=_NAME, max_length=_LONGEST_NAME)]
 """SLURM's name of one node. It becomes part of a shell command."""
 
 
@@ -98,6 +100,16 @@ def _write(paths: RunPaths, nodes: Iterable[ExcludedNode]) -> None:
     write_json(paths.excluded_nodes, ExcludedNodes(nodes=tuple(nodes)).model_dump(mode="json"))
 
 
+def check_node_name(host: str) -> None:
+    """Raise InputError if `host` cannot be the name of a single node."""
+    if len(host) > _LONGEST_NAME or not re.fullmatch(_NAME, host):
+        raise InputError(
+            "not the name of a node",
+            where=repr(host),
+            expected="the name of one node as `sinfo --Node` shows it, such as node07",
+        )
+
+
 def exclude_node(
     paths: RunPaths, host: str, reason: str, hours: float, by: Literal["preflight", "person"], now: datetime
 ) -> ExcludedNode:
@@ -107,15 +119,9 @@ def exclude_node(
         InputError: the name is not that of a single node, or the file is damaged.
         TryAgainError: another process holds the lock of the file for too long.
     """
+    check_node_name(host)
     since = now.astimezone(UTC).replace(microsecond=0)
-    try:
-        added = ExcludedNode(host=host, reason=reason, since=since, until=since + timedelta(hours=hours), by=by)
-    except ValidationError as error:
-        raise InputError(
-            f"not the name of a node: {wrong_values(error, ExcludedNode)}",
-            where=host,
-            expected="the name of one node as `sinfo --Node` shows it, such as node07",
-        ) from error
+    added = ExcludedNode(host=host, reason=reason, since=since, until=since + timedelta(hours=hours), by=by)
     with _lock(paths):
         _write(paths, [*(node for node in read_excluded(paths, now) if node.host != host), added])
     return added

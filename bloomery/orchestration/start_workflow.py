@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bloomery.base import slurm
-from bloomery.base.errors import CheckFailedError, ResourceError, TryAgainError
+from bloomery.base.errors import CheckFailedError, ConfigError, ResourceError, TryAgainError
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.workflow_state import WorkflowState, read_workflow
 from bloomery.orchestration.run_lock import holder, is_locked
@@ -69,17 +70,15 @@ def _where(paths: RunPaths) -> str:
     return last.host if last is not None else socket.gethostname()
 
 
-def start_workflow(config: Path, target: str, profile: str | None, arguments: Sequence[str]) -> int:
-    """Run the workflow in the current folder, and return its exit code.
+def choose_profile(profile: str | None) -> str:
+    """Return the Snakemake profile for a workflow in the current folder.
 
     Args:
-        config: YAML file of the run.
-        target: target of the workflow.
-        profile: Snakemake profile. None for `slurm` if this machine has SLURM, otherwise the local profile.
-        arguments: further arguments of Snakemake.
+        profile: profile that the user named. None for `slurm` if this machine has SLURM, otherwise the local profile.
 
     Raises:
         ResourceError: the current folder has no Snakefile.
+        ConfigError: Snakemake would not find the profile.
     """
     if not Path("Snakefile").is_file():
         raise ResourceError(
@@ -87,6 +86,26 @@ def start_workflow(config: Path, target: str, profile: str | None, arguments: Se
             where=str(Path.cwd()),
             expected="the folder of Bloomery's repository; change to that folder and run the command again",
         )
-    chosen = profile or ("slurm" if slurm.has_slurm() else _LOCAL_PROFILE)
-    command = [sys.executable, "-m", "snakemake", target, "--profile", chosen, *arguments, "--configfile", str(config)]
+    if profile is None:
+        return "slurm" if slurm.has_slurm() else _LOCAL_PROFILE
+    user = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+    if not any((folder / profile).is_dir() for folder in (Path(), user / "snakemake", Path("/etc/xdg/snakemake"))):
+        raise ConfigError(
+            f"no Snakemake profile {profile!r}",
+            where="--profile",
+            expected=f"slurm, {_LOCAL_PROFILE}, or the folder of another profile",
+        )
+    return profile
+
+
+def start_workflow(config: Path, target: str, profile: str, arguments: Sequence[str]) -> int:
+    """Run the workflow in the current folder, and return its exit code.
+
+    Args:
+        config: YAML file of the run.
+        target: target of the workflow.
+        profile: Snakemake profile.
+        arguments: further arguments of Snakemake.
+    """
+    command = [sys.executable, "-m", "snakemake", target, "--profile", profile, *arguments, "--configfile", str(config)]
     return subprocess.run(command, check=False).returncode

@@ -7,11 +7,13 @@ from pathlib import Path
 import pytest
 from workflow_support import TINY
 
+from bloomery.base import slurm
+from bloomery.base.errors import ConfigError, ResourceError
 from bloomery.checks.load_config import validate_config
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.workflow_state import WorkflowRecord, read_workflow, write_workflow
 from bloomery.orchestration.run_lock import RunLock
-from bloomery.orchestration.start_workflow import Decision, decide
+from bloomery.orchestration.start_workflow import Decision, choose_profile, decide
 from bloomery.orchestration.stop_mark import mark_stopped
 from bloomery.orchestration.workflow_end import config_digest
 
@@ -72,3 +74,21 @@ def test_a_damaged_record_does_not_prevent_a_start(tmp_path: Path) -> None:
     (paths.monitoring / "workflow.json").write_text('{"state": "asleep"}')
     assert read_workflow(paths) is None
     assert decided(paths).start
+
+
+def test_a_workflow_needs_the_snakefile_and_an_existing_profile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ResourceError, match="lacks the file `Snakefile`"):
+        choose_profile(None)
+    (tmp_path / "Snakefile").touch()
+    monkeypatch.setattr(slurm, "has_slurm", lambda: True)
+    assert choose_profile(None) == "slurm"
+    monkeypatch.setattr(slurm, "has_slurm", lambda: False)
+    assert choose_profile(None) == "workflow/profiles/local"
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "settings"))
+    with pytest.raises(ConfigError, match="no Snakemake profile 'own'"):
+        choose_profile("own")
+    (tmp_path / "settings/snakemake/own").mkdir(parents=True)
+    assert choose_profile("own") == "own"

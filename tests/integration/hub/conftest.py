@@ -236,6 +236,7 @@ def run(tmp_path: Path, exported: Path, hub: HubServer) -> Publishable:
     write_json(paths.report / "corpus.json", {"languages": {}})
     write_json(paths.config / "ingest" / "sample" / "00000.json", {"files": ["/home/somebody/private.jsonl"]})
     stage = PublishStage(name="tiny", model_name="tiny-bloom", publish=PublishConfig())
+    write_json(paths.config / "parts.json", [])
     write_stage(paths.config / "publish.json", stage)
     return ready
 

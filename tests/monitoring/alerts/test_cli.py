@@ -110,7 +110,14 @@ def test_a_test_message_reports_each_receiver(idle: RunPaths) -> None:
 
 
 def test_without_a_run_the_verbs_fail(tmp_path: Path) -> None:
-    for command in (["alerts", "list"], ["alerts", "test"], ["alerts", "ack", "x"], ["watch", "--once"]):
+    for command in (["alerts", "list"], ["alerts", "test"], ["alerts", "ack", "x"], ["watch", "--once"], ["watch"]):
         done = bloomery(*command, "--run", str(tmp_path / "absent"))
         assert (done.returncode, done.stdout) == (1, "")
         assert "no such folder" in done.stderr
+
+
+def test_options_for_a_job_need_the_option_that_submits_it(idle: RunPaths) -> None:
+    for option in ("--option=--partition=small", "--job-minutes=5"):
+        done = bloomery("watch", "--run", str(idle.run), "--once", option)
+        assert done.returncode == 2
+        assert "are for --submit" in " ".join(done.stderr.split())
