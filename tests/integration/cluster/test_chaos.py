@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from chaos import SETTINGS, Chaos, chaos_config, differing_files, draw
@@ -31,6 +34,19 @@ def test_random_faults_change_neither_the_losses_nor_the_last_checkpoint(undistu
     assert segments[-1]["status"] == "finished"
     # A hung rank, a killed rank of the drained node, a killed launcher and a dead node each end a segment.
     assert len([each for each in segments if each["status"] == "crashed"]) >= 4, segments
+    assert_hang_was_recorded(chaos.run, segments[0])
     assert chaos.losses() == undisturbed.losses()
     # The manifest contains the configuration, in which the interval of checkpoints and limits of time differ.
     assert differing_files(chaos.run, undisturbed.run_folder) == ["manifest.json"]
+
+
+def assert_hang_was_recorded(run: Path, segment: dict[str, Any]) -> None:
+    """Assert that a segment names the rank that hung, and that the stacks of the other ranks were written."""
+    assert segment["fault"] == "hang"
+    rank = re.search(r"the training hung .*: rank (\d) on (\S+) made no progress", segment["message"])
+    assert rank is not None, segment
+    assert rank[2] == os.uname().nodename
+    folder = run / "train/logs/hangs/1-1"
+    assert f"rank {rank[1]}: process" in (folder / "no-stacks.txt").read_text()
+    for other in {*"0123"} - {rank[1]}:
+        assert "training/loop/" in (folder / f"{other}.txt").read_text()

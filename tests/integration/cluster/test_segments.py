@@ -72,21 +72,6 @@ def test_training_survives_a_killed_workflow_and_the_next_workflow_adopts_its_jo
     assert segments(workflow.run_folder)[0]["job"] == orphan
 
 
-def test_a_killed_rank_ends_a_segment_and_does_not_change_the_losses(
-    undisturbed: Workflow, untrained: Callable[..., Workflow]
-) -> None:
-    workflow = untrained()
-    process = workflow.start("finish_training")
-    wait_for(lambda: iterations(workflow) >= 60, 1200, process)
-    os.kill(ranks(workflow.folder)[-1].pid, signal.SIGKILL)
-    talk, _ = process.communicate(timeout=1800)
-    assert process.returncode == 0, talk
-    crashed, finished = segments(workflow.run_folder)
-    assert (crashed["status"], finished["status"]) == ("crashed", "finished")
-    assert crashed["first_failure"]["ending"] == "was ended by signal SIGKILL"
-    assert workflow.losses() == undisturbed.losses()
-
-
 def test_more_crashes_than_the_budget_end_the_chain(untrained: Callable[..., Workflow]) -> None:
     workflow = untrained().changed("training.segment.max_crashes", 0)
     process = workflow.start("finish_training", "--retries", "0")
