@@ -235,7 +235,7 @@ def test_private_and_linked_files_are_not_sent_and_a_run_without_logs_is_synced(
             path.unlink()
     succeeded(run.sync())
     paths = hub.paths(LOGS)
-    assert paths == [".gitattributes", "README.md", "config/publish.json", "report/corpus.json"]
+    assert paths == [".gitattributes", "README.md", "config/parts.json", "config/publish.json", "report/corpus.json"]
 
 
 def test_a_token_in_a_log_is_never_sent(hub, run):
