@@ -94,10 +94,10 @@ fi
 
 def missing_programs() -> list[str]:
     """Return the programs of SLURM that this machine lacks."""
-    return [name for name in PROGRAMS if shutil.which(name, path=_path()) is None]
+    return [name for name in PROGRAMS if shutil.which(name, path=path_of_programs()) is None]
 
 
-def _path(*first: str) -> str:
+def path_of_programs(*first: str) -> str:
     return os.pathsep.join([*first, os.environ.get("PATH", os.defpath), *_SBIN])
 
 
@@ -151,7 +151,9 @@ class SlurmCluster:
         """
         self.folder = folder
         self.nodes = nodes
-        port = _free_ports(nodes + 1)
+        port = _free_ports(nodes + 2)
+        self.spare_port = port + nodes + 1
+        """Port for a further daemon of the cluster."""
         for name in ("etc", "log", "pid", "state", "bin", "gpu", *(f"spool/node{n}" for n in range(1, nodes + 1))):
             (folder / name).mkdir(parents=True, exist_ok=True)
         text = _CONFIGURATION.format(
@@ -187,7 +189,7 @@ class SlurmCluster:
     def environment(self) -> Mapping[str, str]:
         """Return the environment for programs that use the cluster."""
         kept = {key: value for key, value in os.environ.items() if not key.startswith("SLURM_")}
-        return {**kept, "SLURM_CONF": str(self.configuration), "PATH": _path(str(self.folder / "bin"))}
+        return {**kept, "SLURM_CONF": str(self.configuration), "PATH": path_of_programs(str(self.folder / "bin"))}
 
     def __enter__(self) -> SlurmCluster:
         self._daemon("slurmctld", "-c")
