@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import getpass
+import pwd
 import shutil
 import subprocess
 from collections.abc import Mapping
@@ -21,7 +22,7 @@ ACCOUNT = "lab"
 """Account to which all users of the cluster belong."""
 ADMINISTRATOR = "nobody"
 """Account of the operating system that may cancel the jobs of every user of the cluster."""
-ADMINISTRATOR_UID = 65534
+ADMINISTRATOR_UID = pwd.getpwnam(ADMINISTRATOR).pw_uid
 
 _SLURMDBD = """\
 AuthType=auth/none
@@ -66,7 +67,7 @@ class AccountingCluster(SlurmCluster):
         with self.configuration.open("a") as file:
             file.write(_CLIENTS.format(port=self.spare_port))
         self._data, self._socket = folder / "database", folder / "database.socket"
-        self._daemons: dict[str, subprocess.Popen[bytes]] = {}
+        self._children: dict[str, subprocess.Popen[bytes]] = {}
         # slurmdbd reads the file beside slurm.conf, and only if nobody else can read it.
         private = folder / "etc/slurmdbd.conf"
         private.touch(0o600)
@@ -84,46 +85,51 @@ class AccountingCluster(SlurmCluster):
         return self
 
     def __exit__(self, *_: object) -> None:
-        super().__exit__()
-        for name in ("slurmdbd", "mariadbd"):
-            self._end_child(name)
+        try:
+            super().__exit__()
+        finally:
+            for name in ("slurmdbd", "mariadbd"):
+                self._end_child(name)
 
     def _start_database(self) -> None:
-        user = f"--user={getpass.getuser()}"
-        place = ("--no-defaults", f"--datadir={self._data}", user)
-        install = ("mariadb-install-db", *place, "--auth-root-authentication-method=normal", "--skip-test-db")
-        made = self.run(*install)
+        """Make the folder of the database, start MariaDB, and wait until it listens."""
+        place = ("--no-defaults", f"--datadir={self._data}", f"--user={getpass.getuser()}")
+        made = self.run(
+            "mariadb-install-db", *place, "--auth-root-authentication-method=normal", "--skip-test-db", timeout=300
+        )
         assert made.returncode == 0, made.stdout + made.stderr
-        # The smallest buffers do, and the power failures from which a slow write protects do not matter.
+        # Little memory is enough, and the database need not survive a power failure.
         small = ("--innodb-buffer-pool-size=16M", "--innodb-log-file-size=4M", "--innodb-flush-log-at-trx-commit=0")
-        self._start_child("mariadbd", *place, "--skip-networking", f"--socket={self._socket}", *small)
-        wait_for(self._socket.exists, 60, every=0.05)
+        daemon = self._start_child("mariadbd", *place, "--skip-networking", f"--socket={self._socket}", *small)
+        wait_for(self._socket.exists, 60, daemon, every=0.05)
 
     def start_accounting(self) -> None:
         """Start slurmdbd, and wait until it answers."""
-        self._start_child("slurmdbd", "-D")
-        wait_for(lambda: self.run("sacctmgr", "--noheader", "show", "cluster").returncode == 0, 60, every=0.05)
+        daemon = self._start_child("slurmdbd", "-D")
+        wait_for(lambda: self.run("sacctmgr", "--noheader", "show", "cluster").returncode == 0, 60, daemon, every=0.1)
 
     def stop_accounting(self) -> None:
-        """Kill slurmdbd. slurmctld keeps the records for it, and sacct and sacctmgr fail."""
-        daemon = self._daemons.pop("slurmdbd")
+        """Kill slurmdbd. Until its next start, sacct and sacctmgr fail, and slurmctld keeps the records for later."""
+        daemon = self._children.pop("slurmdbd")
         daemon.kill()
         daemon.wait(20)
 
-    def _start_child(self, name: str, *options: str) -> None:
+    def _start_child(self, name: str, *options: str) -> subprocess.Popen[bytes]:
         """Start a daemon that stays a child of this process."""
         with (self.folder / f"log/{name}.output").open("ab") as output:
-            self._daemons[name] = subprocess.Popen(
+            self._children[name] = subprocess.Popen(
                 [name, *options],
+                # slurmdbd has no setting for the socket. Its database library takes the path from this variable.
                 env={**self.environment, "MYSQL_UNIX_PORT": str(self._socket)},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
+        return self._children[name]
 
     def _end_child(self, name: str) -> None:
-        if daemon := self._daemons.pop(name, None):
+        if daemon := self._children.pop(name, None):
             daemon.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 daemon.wait(20)

@@ -45,7 +45,7 @@ result.write_text(json.dumps([end.fault, end.message]))
 @pytest.fixture(scope="module")
 def accounting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AccountingCluster]:
     if missing := missing_accounting_programs():
-        packages = "slurmctld slurmd slurm-client slurmdbd mariadb-server"
+        packages = "slurmctld slurmd slurm-client slurmdbd mariadb-server-core mariadb-client-core"
         pytest.skip(f"no {', '.join(missing)} here (apt-get install {packages})")
     with AccountingCluster(tmp_path_factory.mktemp("accounting")) as running:
         yield running
