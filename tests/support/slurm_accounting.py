@@ -108,6 +108,10 @@ class AccountingCluster(SlurmCluster):
         daemon = self._start_child("slurmdbd", "-D")
         wait_for(lambda: self.run("sacctmgr", "--noheader", "show", "cluster").returncode == 0, 60, daemon, every=0.1)
 
+    def wait_for_records(self) -> None:
+        """Wait until slurmctld has sent all its records to slurmdbd."""
+        wait_for(lambda: "DBD Agent queue size: 0" in self.run("sdiag").stdout, 60, every=0.5)
+
     def stop_accounting(self) -> None:
         """Kill slurmdbd. Until its next start, sacct and sacctmgr fail, and slurmctld keeps the records for later."""
         daemon = self._children.pop("slurmdbd")

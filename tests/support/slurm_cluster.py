@@ -199,7 +199,8 @@ class SlurmCluster:
         return self
 
     def __exit__(self, *_: object) -> None:
-        subprocess.run(["scancel", "--quiet", f"--user={getpass.getuser()}"], env=dict(self.environment), timeout=20)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.run("scancel", "--quiet", f"--user={getpass.getuser()}", timeout=20)
         with contextlib.suppress(AssertionError):
             wait_for(lambda: not self.squeue("--noheader"), 30, every=0.2)
         for path in (self.folder / "pid").iterdir():

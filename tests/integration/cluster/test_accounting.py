@@ -87,6 +87,7 @@ def test_a_run_survives_an_administrator_who_cancels_its_training_and_an_outage_
         found = bloomery(workflow.environment, workflow.folder, "status", "--run", "runs/long")
     finally:
         accounting.start_accounting()
+        accounting.wait_for_records()
     assert (found["state"], found["queue"]) == ("finished", {"note": "", "jobs": []})
     crashed, finished = (json.loads((folder / f"{number}.json").read_text()) for number in (1, 2))
     assert (crashed["status"], crashed["fault"], crashed["job"]) == ("crashed", "cancelled", first)
