@@ -23,7 +23,7 @@ _FAULTS = {
 _CANCELLED = "CANCELLED"
 _SIGNAL_SECONDS = 15.0
 """How long a launcher that received a signal waits for the accounting. After an outage of slurmdbd, slurmctld sends its
-records within about 12 s. If SLURM kills the launcher before that (KillWait, 30 s by default), `end_by_state` decides."""
+records within about 12 s. If SLURM kills the launcher before (KillWait, 30 s by default), `end_by_state` decides."""
 _ENDED_SECONDS = 30.0
 """How long to wait for the accounting after a job has ended."""
 _POLL_SECONDS = 0.5
