@@ -93,14 +93,15 @@ class AccountingCluster(SlurmCluster):
 
     def _start_database(self) -> None:
         """Make the folder of the database, start MariaDB, and wait until it listens."""
-        place = ("--no-defaults", f"--datadir={self._data}", f"--user={getpass.getuser()}")
-        made = self.run(
-            "mariadb-install-db", *place, "--auth-root-authentication-method=normal", "--skip-test-db", timeout=300
-        )
+        place = ("--no-defaults", f"--datadir={self._data}")
+        # With `--user`, this program would also change the owner of a folder of the machine's own database.
+        install = ("mariadb-install-db", *place, "--auth-root-authentication-method=normal", "--skip-test-db")
+        made = self.run(*install, timeout=300)
         assert made.returncode == 0, made.stdout + made.stderr
         # Little memory is enough, and the database need not survive a power failure.
         small = ("--innodb-buffer-pool-size=16M", "--innodb-log-file-size=4M", "--innodb-flush-log-at-trx-commit=0")
-        daemon = self._start_child("mariadbd", *place, "--skip-networking", f"--socket={self._socket}", *small)
+        options = (*place, f"--user={getpass.getuser()}", "--skip-networking", f"--socket={self._socket}", *small)
+        daemon = self._start_child("mariadbd", *options)
         wait_for(self._socket.exists, 60, daemon, every=0.05)
 
     def start_accounting(self) -> None:

@@ -98,6 +98,7 @@ def missing_programs() -> list[str]:
 
 
 def path_of_programs(*first: str) -> str:
+    """Return a PATH with the folders `first`, those of this process, and those of daemons."""
     return os.pathsep.join([*first, os.environ.get("PATH", os.defpath), *_SBIN])
 
 
