@@ -43,6 +43,8 @@ system:
 	@missing=; \
 	command -v npm >/dev/null || missing="$$missing npm"; \
 	PATH="$$PATH:/usr/sbin:/sbin" command -v slurmctld >/dev/null || missing="$$missing slurmctld slurmd slurm-client"; \
+	PATH="$$PATH:/usr/sbin:/sbin" command -v slurmdbd >/dev/null || missing="$$missing slurmdbd"; \
+	PATH="$$PATH:/usr/sbin:/sbin" command -v mariadbd >/dev/null || missing="$$missing mariadb-server-core mariadb-client-core"; \
 	PATH="$$PATH:/usr/sbin:/sbin" command -v ip >/dev/null || missing="$$missing iproute2"; \
 	command -v chromium >/dev/null || missing="$$missing chromium fonts-noto-core fonts-wqy-microhei"; \
 	if [ -z "$$missing" ]; then \

@@ -201,12 +201,14 @@ def show_job(job: str) -> dict[str, str]:
 def accounting_state(job: str) -> tuple[str, int | None] | None:
     """Return the state of a job in SLURM's accounting, and the user who cancelled the job (a uid), if known.
 
-    Return None if the cluster keeps no accounting records, or if the accounting does not answer or lacks the job.
+    The records can be seconds behind slurmctld, and minutes after slurmdbd was away. A job that was cancelled meanwhile
+    is first missing (None), then `CANCELLED` without a user, and later `CANCELLED` by a user.
+
+    Raises:
+        ResourceError: `sacct` is not installed.
+        TryAgainError: the cluster keeps no accounting records, or slurmdbd does not answer.
     """
-    try:
-        lines = call("sacct", "-X", "--noheader", "--parsable2", f"--jobs={job}", "--format=State").splitlines()
-    except (ResourceError, TryAgainError):
-        return None
+    lines = call("sacct", "-X", "--noheader", "--parsable2", f"--jobs={job}", "--format=State").splitlines()
     found = re.fullmatch(r"(\w+)(?: by (\d+))?", lines[-1].strip()) if lines else None
     return (found.group(1), int(found.group(2)) if found.group(2) else None) if found else None
 

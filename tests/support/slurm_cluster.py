@@ -96,10 +96,11 @@ fi
 
 def missing_programs() -> list[str]:
     """Return the programs of SLURM that this machine lacks."""
-    return [name for name in PROGRAMS if shutil.which(name, path=_path()) is None]
+    return [name for name in PROGRAMS if shutil.which(name, path=path_of_programs()) is None]
 
 
-def _path(*first: str) -> str:
+def path_of_programs(*first: str) -> str:
+    """Return a PATH with the folders `first`, those of this process, and those of daemons."""
     return os.pathsep.join([*first, os.environ.get("PATH", os.defpath), *_SBIN])
 
 
@@ -153,7 +154,9 @@ class SlurmCluster:
         """
         self.folder = folder
         self.nodes = nodes
-        port = _free_ports(nodes + 1)
+        port = _free_ports(nodes + 2)
+        self.spare_port = port + nodes + 1
+        """Port for a further daemon of the cluster."""
         for name in ("etc", "log", "pid", "state", "bin", "gpu", *(f"spool/node{n}" for n in range(1, nodes + 1))):
             (folder / name).mkdir(parents=True, exist_ok=True)
         text = _CONFIGURATION.format(
@@ -189,7 +192,7 @@ class SlurmCluster:
     def environment(self) -> Mapping[str, str]:
         """Return the environment for programs that use the cluster."""
         kept = {key: value for key, value in os.environ.items() if not key.startswith("SLURM_")}
-        return {**kept, "SLURM_CONF": str(self.configuration), "PATH": _path(str(self.folder / "bin"))}
+        return {**kept, "SLURM_CONF": str(self.configuration), "PATH": path_of_programs(str(self.folder / "bin"))}
 
     def __enter__(self) -> SlurmCluster:
         self._daemon("slurmctld", "-c")
@@ -199,7 +202,8 @@ class SlurmCluster:
         return self
 
     def __exit__(self, *_: object) -> None:
-        subprocess.run(["scancel", "--quiet", f"--user={getpass.getuser()}"], env=dict(self.environment), timeout=20)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.run("scancel", "--quiet", f"--user={getpass.getuser()}", timeout=20)
         with contextlib.suppress(AssertionError):
             wait_for(lambda: not self.squeue("--noheader"), 30, every=0.2)
         for path in (self.folder / "pid").iterdir():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import dataclass
 
 from bloomery.base import slurm
@@ -20,6 +21,12 @@ _FAULTS = {
     "COMPLETED": Fault.PROCESS,
 }
 _CANCELLED = "CANCELLED"
+_SIGNAL_SECONDS = 15.0
+"""How long a launcher that received a signal waits for the accounting. After an outage of slurmdbd, slurmctld sends its
+records within about 12 s. If SLURM kills the launcher before (KillWait, 30 s by default), `end_by_state` decides."""
+_ENDED_SECONDS = 30.0
+"""How long to wait for the accounting after a job has ended."""
+_POLL_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
@@ -53,8 +60,10 @@ def end_by_signal(job: str | None, restarts: int) -> JobEnd:
         return JobEnd(Fault.PREEMPTED, f"SLURM preempted job {job}")
     if _number(shown.get("Restarts")) > restarts:
         return JobEnd(Fault.PREEMPTED, f"SLURM requeued job {job}")
+    if shown.get("Reason") == "NodeDown":
+        return JobEnd(Fault.NODE, f"a node of job {job} failed")
     if shown.get("JobState") in ("COMPLETING", _CANCELLED):
-        return _cancelled(job)
+        return _cancelled(job, _recorded_end(job, _SIGNAL_SECONDS)[1])
     return JobEnd(Fault.SIGNAL, f"job {job} received a signal that is not from SLURM")
 
 
@@ -65,25 +74,46 @@ def end_by_state(job: str, state: str | None) -> JobEnd:
         job: id of the job.
         state: final state of the job that squeue showed; None if squeue has forgotten the job.
     """
-    if state is None and (recorded := slurm.accounting_state(job)) is not None:
-        state = recorded[0]
+    who = None
+    if state in (None, _CANCELLED):
+        recorded, who = _recorded_end(job, _ENDED_SECONDS)
+        state = state or recorded
     if state == _CANCELLED:
-        return _cancelled(job)
+        return _cancelled(job, who)
     fault = _FAULTS.get(state or "", Fault.LOST)
     ended = "ended, and SLURM does not remember how" if state is None else f"ended with the state {state}"
     return JobEnd(fault, f"job {job} {ended}, and its launcher left no record")
 
 
-def _cancelled(job: str) -> JobEnd:
+def _cancelled(job: str, who: int | None) -> JobEnd:
     """Return the end of a cancelled job. Only its owner and administrators may cancel a job.
 
-    Without accounting, SLURM does not record who cancelled a job. The owner is then assumed.
+    `who` is the user who cancelled the job, as a uid. None means that this is unknown, for example because the cluster
+    keeps no accounting records. The owner is then assumed.
     """
-    recorded = slurm.accounting_state(job)
-    who = recorded[1] if recorded is not None else None
     if who is not None and who != os.getuid():
         return JobEnd(Fault.CANCELLED, f"user {who} cancelled job {job}, which belongs to user {os.getuid()}")
     return JobEnd(None, f"job {job} was cancelled")
+
+
+def _recorded_end(job: str, seconds: float) -> tuple[str | None, int | None]:
+    """Return the final state of a job in SLURM's accounting, and the user who cancelled the job.
+
+    Wait up to `seconds` until both are known, because the records are behind slurmctld. A part that is not known by
+    then is None. If the cluster keeps no records or the accounting does not answer, both are None without a wait.
+    """
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            recorded = slurm.accounting_state(job)
+        except BloomeryError:
+            return None, None
+        state, who = recorded or (None, None)
+        if who is not None or state in _FAULTS:
+            return state, who
+        if time.monotonic() > deadline:
+            return (state if state == _CANCELLED else None), None
+        time.sleep(_POLL_SECONDS)
 
 
 def restart_count(job: str) -> int:
