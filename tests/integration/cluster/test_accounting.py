@@ -21,7 +21,7 @@ from bloomery.commands.doctor_checks import FindingState, site
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.segment import Fault
 from monitoring.timeline import read_timeline
-from training.job_end import JobEnd, end_by_state
+from training.segments.job_end import JobEnd, end_by_state
 
 pytestmark = pytest.mark.cluster
 
@@ -29,7 +29,7 @@ as_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can cancel a jo
 
 LAUNCHER = """
 import json, os, pathlib, signal, sys
-from training.job_end import end_by_signal
+from training.segments.job_end import end_by_signal
 received, job = [], os.environ["SLURM_JOB_ID"]
 signal.signal(signal.SIGTERM, lambda *_: received.append(True))
 result = pathlib.Path(sys.argv[1], job)
