@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -53,7 +54,8 @@ def accounting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AccountingC
 
 @pytest.fixture
 def client(accounting: AccountingCluster, monkeypatch: pytest.MonkeyPatch) -> AccountingCluster:
-    """Let this process use the client programs of the cluster."""
+    """Let this process use the client programs of the cluster. The records of earlier tests are complete."""
+    accounting.wait_for_records()
     for name in ("PATH", "SLURM_CONF"):
         monkeypatch.setenv(name, accounting.environment[name])
     return accounting
@@ -65,40 +67,6 @@ def submit(*options: str, command: str = "exec sleep 100") -> str:
 
 def wait_for_state(state: str, *jobs: str) -> None:
     wait_for(lambda: {each.state for each in slurm.queue(jobs=jobs)} == {state}, 120, every=0.2)
-
-
-@as_root
-def test_a_run_survives_an_administrator_who_cancels_its_training_and_an_outage_of_the_accounting(
-    accounting: AccountingCluster, untrained: Callable[..., Workflow], undisturbed: Workflow
-) -> None:
-    workflow = untrained(cluster=accounting)
-    process = workflow.start("finish_training")
-    wait_for(lambda: iterations(workflow) >= 5, 1200, process)
-    first = training(accounting, workflow)
-    accounting.cancel_as_administrator(first)
-    folder = workflow.run_folder / "train/segments"
-    wait_for((folder / "1.json").exists, 1200, process)
-    accounting.stop_accounting()
-    try:
-        # The second segment submits the job of the third one, and the workflow later looks at its jobs.
-        talk, _ = process.communicate(timeout=1800)
-        assert process.returncode == 0, talk
-        assert accounting.run("sacct").returncode != 0
-        found = bloomery(workflow.environment, workflow.folder, "status", "--run", "runs/long")
-    finally:
-        accounting.start_accounting()
-        accounting.wait_for_records()
-    assert (found["state"], found["queue"]) == ("finished", {"note": "", "jobs": []})
-    crashed, finished = (json.loads((folder / f"{number}.json").read_text()) for number in (1, 2))
-    assert (crashed["status"], crashed["fault"], crashed["job"]) == ("crashed", "cancelled", first)
-    assert crashed["iteration"] >= 5, "the segment saved before it ended"
-    assert f"user {ADMINISTRATOR_UID} cancelled job {first}" in crashed["message"]
-    assert finished["status"] == "finished"
-    assert workflow.losses() == undisturbed.losses()
-    submitted = accounting.run("scontrol", "show", "job", "--oneliner").stdout
-    assert "Comment=rule_train_segment_wildcards_3" in submitted
-    timeline = read_timeline(RunPaths(workflow.run_folder), 0.0, finished=True)
-    assert [(each.segment, each.status) for each in timeline.attempts] == [(1, "crashed"), (2, "finished")]
 
 
 @as_root
@@ -174,3 +142,39 @@ def test_cluster_init_and_doctor_work_with_and_without_slurmdbd(
         assert init() is None
     finally:
         client.start_accounting()
+
+
+@as_root
+def test_a_run_survives_an_administrator_who_cancels_its_training_and_an_outage_of_the_accounting(
+    accounting: AccountingCluster, untrained: Callable[..., Workflow], undisturbed: Workflow
+) -> None:
+    workflow = untrained(cluster=accounting)
+    # The run resumes from a checkpoint, because the first 200 iterations would only take time.
+    saved = Path("train/checkpoints/step00000200")
+    shutil.copytree(undisturbed.run_folder / saved, workflow.run_folder / saved)
+    process = workflow.start("finish_training")
+    wait_for(lambda: iterations(workflow) >= 5, 1200, process)
+    first = training(accounting, workflow)
+    accounting.cancel_as_administrator(first)
+    folder = workflow.run_folder / "train/segments"
+    wait_for((folder / "1.json").exists, 1200, process)
+    accounting.stop_accounting()
+    try:
+        # The second segment submits the job of the third one, and the workflow later looks at its jobs.
+        talk, _ = process.communicate(timeout=1800)
+        assert process.returncode == 0, talk
+        assert accounting.run("sacct").returncode != 0
+        found = bloomery(workflow.environment, workflow.folder, "status", "--run", "runs/long")
+    finally:
+        accounting.start_accounting()
+    assert (found["state"], found["queue"]) == ("finished", {"note": "", "jobs": []})
+    crashed, finished = (json.loads((folder / f"{number}.json").read_text()) for number in (1, 2))
+    assert (crashed["status"], crashed["fault"], crashed["job"]) == ("crashed", "cancelled", first)
+    assert crashed["iteration"] >= 205, "the segment saved before it ended"
+    assert f"user {ADMINISTRATOR_UID} cancelled job {first}" in crashed["message"]
+    assert finished["status"] == "finished"
+    assert workflow.losses() == {number: loss for number, loss in undisturbed.losses().items() if number > 200}
+    submitted = accounting.run("scontrol", "show", "job", "--oneliner").stdout
+    assert "Comment=rule_train_segment_wildcards_3" in submitted
+    timeline = read_timeline(RunPaths(workflow.run_folder), 0.0, finished=True)
+    assert [(each.segment, each.status) for each in timeline.attempts] == [(1, "crashed"), (2, "finished")]
