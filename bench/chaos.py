@@ -1,6 +1,6 @@
 """Claim: 20 random faults of a cluster neither end a training nor change its result, and nobody types a command.
 
-    python bench/chaos.py > bench/results/chaos.json    # 20 faults, about 45 minutes
+    python bench/chaos.py > bench/results/chaos.json    # 20 faults, about 30 minutes
     python bench/chaos.py --seed 7 --kinds 6            # one fault of each of 6 kinds
 
 A real SLURM of 4 nodes runs one training (tensor 2 x pipeline 2). Only `bloomery run` is called, every 15 s, as by
@@ -34,7 +34,7 @@ from workflow_support import Workflow  # noqa: E402
 SEED = 19
 LONGEST_IDLE_SECONDS = 60.0
 STEP_SECONDS = 0.3
-ITERATIONS_PER_FAULT = 200
+ITERATIONS_PER_FAULT = 100
 CHECKPOINT_ITERATIONS = 20
 DISK_MEGABYTES = 300
 
