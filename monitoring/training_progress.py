@@ -17,7 +17,7 @@ from bloomery.base.errors import InputError
 from bloomery.base.process_alive import alive_since
 from bloomery.config.stages import TokenizerStage, TrainStage, read_stage
 from bloomery.contracts.checkpoint import MANIFEST_NAME, read_checkpoint, step_folders
-from bloomery.contracts.lease import LEASE_NAME, parse_holder
+from bloomery.contracts.lease import read_holder
 from bloomery.contracts.metrics_record import EnergyRecord, EventRecord, MetricsRecord, ValidationRecord
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.read_metrics import read_tail
@@ -254,13 +254,10 @@ def planned_checkpoint_bytes(paths: RunPaths, stage: TrainStage) -> int:
 
 def training_process(paths: RunPaths) -> TrainingProcess | None:
     """Return the process that holds the training's lease, or None if no process holds it."""
-    path = paths.train / LEASE_NAME
-    try:
-        holder, since = parse_holder(path.read_bytes()), path.stat().st_mtime
-    except OSError:
+    held = read_holder(paths.train)
+    if held is None:
         return None
-    if holder is None:
-        return None
+    holder, since = held
     return TrainingProcess(holder.pid, holder.host, holder.job, alive_since(holder.pid, holder.host, since))
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 from bloomery.base.json_text import parse_json
 
@@ -44,3 +45,16 @@ def parse_holder(text: str | bytes) -> LeaseHolder | None:
         return None
     legal = type(holder.pid) is int and 0 < holder.pid < 2**31 and isinstance(holder.host, str)
     return holder if legal and isinstance(holder.job, str | None) else None
+
+
+def read_holder(folder: Path) -> tuple[LeaseHolder, float] | None:
+    """Return the process that holds the lease in `folder`, and when it took the lease, in seconds of the Unix epoch.
+
+    Return None if the lease was released, or if the file is missing or unreadable. The process may have died.
+    """
+    path = folder / LEASE_NAME
+    try:
+        holder, since = parse_holder(path.read_bytes()), path.stat().st_mtime
+    except OSError:
+        return None
+    return None if holder is None else (holder, since)

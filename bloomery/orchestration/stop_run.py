@@ -12,7 +12,7 @@ from bloomery.base.atomic import write_text
 from bloomery.base.errors import BloomeryError
 from bloomery.base.process_alive import alive_since
 from bloomery.base.progress import say
-from bloomery.contracts.lease import LEASE_NAME, parse_holder
+from bloomery.contracts.lease import read_holder
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.segment import STOP_FILE
 from bloomery.orchestration.run_lock import holder, is_locked
@@ -50,17 +50,14 @@ def trains(paths: RunPaths) -> bool:
 
 def _lease_is_held(paths: RunPaths) -> bool:
     """Return whether the lease's file names a living process or job."""
-    path = paths.train / LEASE_NAME
-    try:
-        found, written = parse_holder(path.read_bytes()), path.stat().st_mtime
-    except FileNotFoundError:
+    held = read_holder(paths.train)
+    if held is None:
         return False
-    if found is None:
-        return False
+    found, since = held
     if found.job is not None and slurm.has_slurm():
         return slurm.is_alive(found.job)
     # A process of another machine may be alive.
-    return alive_since(found.pid, found.host, written) is not False
+    return alive_since(found.pid, found.host, since) is not False
 
 
 def _cancel_waiting(paths: RunPaths) -> list[str]:
