@@ -85,14 +85,17 @@ def first_failure(folder: Path) -> FirstFailure | None:
 class NodeRanks:
     """The child processes of this process, which are the ranks of a node.
 
-    A thread notes when they end, because torchrun reports failed ranks only after it has ended the others. The thread
-    also kills all of them when the launcher asks for this.
+    A thread notes when they end, and records at once the ranks that failed. torchrun reports failed ranks only after it
+    has ended the others, and srun may kill torchrun before that, because a rank of another node has failed too. The
+    thread also kills all ranks when the launcher asks for this.
     """
 
     def __init__(self, folder: Path) -> None:
         """Start the thread. `folder` is the folder of heartbeats."""
+        self._folder = folder
         self._request = end_request(folder, os.environ.get(LAUNCH_VARIABLE, ""))
-        self._alive: set[int] = set()
+        self._alive: dict[int, int | None] = {}
+        """Rank of each running child process; None if it is not known yet."""
         self._ended: dict[int, float] = {}
         threading.Thread(target=self._run, name="node", daemon=True).start()
 
@@ -112,9 +115,17 @@ class NodeRanks:
 
     def _note_ends(self) -> None:
         now, running = time.time(), _running_children()
-        for process in self._alive - running:
+        for process in self._alive.keys() - running:
             self._ended[process] = now
-        self._alive = running
+            rank, code = self._alive[process], _exit_code(process)
+            # torchrun sends SIGTERM to ranks because of another rank.
+            if rank is not None and code not in (None, 0, -signal.SIGTERM):
+                write_failures(self._folder, [RankFailure(rank=rank, host=os.uname().nodename, exit_code=code, at=now)])
+        self._alive = {process: self._rank(process) for process in running}
+
+    def _rank(self, process: int) -> int | None:
+        known = self._alive.get(process)
+        return _rank_of(process) if known is None else known
 
 
 def _running_children() -> set[int]:
@@ -127,8 +138,34 @@ def _running_children() -> set[int]:
 
 
 def _has_ended(process: int) -> bool:
-    """Whether a process has ended. The third field of its state, after the name in parentheses, tells so."""
+    """Whether a process has ended. It may still wait for its parent to read its exit code."""
+    fields = _state_fields(process)
+    return not fields or fields[0] in "ZX"
+
+
+def _exit_code(process: int) -> int | None:
+    """Return the exit code of an ended process, or the negative number of the signal that ended it.
+
+    Return None if the parent of the process has read the code already.
+    """
+    fields = _state_fields(process)
+    # The code is the last field, number 52. The state is number 3.
+    return os.waitstatus_to_exitcode(int(fields[49])) if len(fields) > 49 and fields[0] == "Z" else None
+
+
+def _state_fields(process: int) -> list[str]:
+    """Return the fields of /proc/<process>/stat that follow the name in parentheses. The first one is the state."""
     try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
-    except (OSError, IndexError):
-        return True
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return []
+
+
+def _rank_of(process: int) -> int | None:
+    """Return the rank that torchrun has given a process in its environment. Return None for other processes."""
+    try:
+        variables = Path(f"/proc/{process}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return None
+    found = [variable.removeprefix(b"RANK=") for variable in variables if variable.startswith(b"RANK=")]
+    return int(found[0]) if found and found[0].isdigit() else None

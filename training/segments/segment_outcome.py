@@ -36,7 +36,8 @@ def outcome(
     if "segment" in answer:
         return _reported(resume, paths, start, Segment.model_validate(answer["segment"])), None
     fault = Fault.PROCESS
-    message, failed = f"the segment's processes ended with code {end.code}", end.first_failure
+    ended = f"the segment's processes ended with code {end.code}"
+    message, failed = ended, end.first_failure
     if failed is not None:
         message += f"; rank {failed.rank} on {failed.host} failed first: it {failed.ending}"
     if "error" in answer:
@@ -55,10 +56,10 @@ def outcome(
         hung = end.hang.message
         return ending(resume, paths, start, SegmentStatus.CRASHED, hung, fault=Fault.HANG, first_failure=failed), None
     elif _signalled(paths):
-        # The processes were ended before they could save.
+        # The processes were ended before they could save, so it does not matter which of them ended first.
         why = end_by_signal(start.job, start.restarts)
         status = SegmentStatus.STOPPED if why.fault is None else SegmentStatus.CRASHED
-        return ending(resume, paths, start, status, f"{why.message}; {message}", fault=why.fault), None
+        return ending(resume, paths, start, status, f"{why.message}; {ended}", fault=why.fault), None
     crashed = SegmentStatus.CRASHED
     return ending(resume, paths, start, crashed, message, fault=fault, first_failure=failed), None
 

@@ -89,3 +89,41 @@ def test_a_request_kills_also_a_stopped_process(tmp_path: Path) -> None:
     wait_for(lambda: node.poll() is not None)
     assert node.returncode == 9
     node.stdout.close()
+
+
+_FAILS = """
+import os, signal, subprocess, sys, time
+from pathlib import Path
+from training.processes.end_of_ranks import NodeRanks
+ranks = NodeRanks(Path(sys.argv[1]))
+rank = "import sys; sys.stdin.read(); " + sys.argv[2]
+child = subprocess.Popen([sys.executable, "-c", rank], stdin=subprocess.PIPE, env={**os.environ, "RANK": "6"})
+while 6 not in ranks._alive.values():
+    time.sleep(0.01)
+print("begun", flush=True)
+sys.stdin.read()
+child.stdin.close()
+signal.pause()
+"""
+
+
+@pytest.mark.parametrize(
+    ("ends", "ending"),
+    [
+        ("import os; os.kill(os.getpid(), 9)", "was ended by signal SIGKILL"),
+        ("sys.exit(3)", "ended with code 3"),
+    ],
+)
+def test_a_failed_rank_is_recorded_before_torchrun_reports_it(tmp_path: Path, ends: str, ending: str) -> None:
+    command = [sys.executable, "-c", _FAILS, str(tmp_path), ends]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as node:
+        try:
+            assert node.stdin is not None
+            assert node.stdout is not None
+            assert node.stdout.readline() == "begun\n"
+            node.stdin.close()
+            # The parent of the rank neither waits for it nor ends, like a torchrun that ends its other ranks first.
+            wait_for(lambda: first_failure(tmp_path) is not None)
+        finally:
+            node.kill()
+    assert first_failure(tmp_path) == FirstFailure(rank=6, host=os.uname().nodename, ending=ending)
