@@ -103,10 +103,10 @@ def test_a_training_that_slurm_kills_for_its_memory_continues(
     crashed, finished = finish(workflow, process, undisturbed)
     assert (tmp_path / "python/leaked").exists()
     assert (crashed["status"], finished["status"]) == ("crashed", "finished")
-    # A rank that is killed cannot report why. SLURM names the cause in the log of the segment.
-    assert "SIGKILL" in crashed["message"], crashed
+    # SLURM has killed all processes on the node of the rank, so none could report why. SLURM's words are in the log.
+    assert crashed["fault"] == "process"
     log = (workflow.run_folder / "logs/train_segment/1.log").read_text()
-    assert "exceeded memory limit" in log or "oom" in log.lower(), log[-3000:]
+    assert "exceeded memory limit" in log, log[-3000:]
 
 
 def test_a_preempted_training_continues_in_the_job_that_waits_for_it(

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from slurm_cluster import SlurmCluster
-from slurm_workflow import SITE, bloomery, end_workflows, segments, slurm_workflow
-from workflow_support import ROOT, TINY, Workflow
+from slurm_workflow import SITE, bloomery, segments
+from workflow_support import ROOT, Workflow
 
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.preflight import preflight_path, read_preflight
 
 pytestmark = pytest.mark.cluster
-
-CONFIG = TINY | {"training": {**TINY["training"], "parallel": {"tensor": 2, "pipeline": 2}}}
 
 FAULT = """
 import os
@@ -31,35 +30,30 @@ if host and marker.exists() and marker.read_text() == host:
 
 
 def test_missing_gpus_end_a_training_and_a_node_that_lost_its_gpus_is_excluded(
-    cluster: SlurmCluster, tmp_path: Path
+    cluster: SlurmCluster, untrained: Callable[..., Workflow], tmp_path: Path
 ) -> None:
-    # The data are made on this machine, because only training is tested.
-    Workflow(tmp_path, CONFIG).run("index")
-    paths = RunPaths(tmp_path / "runs" / CONFIG["name"])
-    try:
-        # The cluster allocates GPUs that do not exist, on every node.
-        wrong = slurm_workflow(cluster, tmp_path, CONFIG, site={"training": {**SITE["training"], "gpus_per_node": 2}})
-        process = wrong.start("finish_training")
-        talk, _ = process.communicate(timeout=600)
-        assert process.returncode == 1
-        log = (wrong.run_folder / "logs/train_segment/1.log").read_text()
-        assert "this process was given 2 GPUs (training.gpus_per_node of the site is 2), but torch" in log, talk
-        (attempt,) = (paths.segments / "history").iterdir()
-        assert json.loads(attempt.read_text())["status"] == "failed"
-        assert not paths.excluded_nodes.exists()
-        attempt.unlink()
+    # The cluster allocates GPUs that do not exist, on every node.
+    wrong = untrained(site={"training": {**SITE["training"], "gpus_per_node": 2}})
+    paths = RunPaths(wrong.run_folder)
+    process = wrong.start("finish_training")
+    talk, _ = process.communicate(timeout=600)
+    assert process.returncode == 1
+    log = (wrong.run_folder / "logs/train_segment/1.log").read_text()
+    assert "this process was given 2 GPUs (training.gpus_per_node of the site is 2), but torch" in log, talk
+    (attempt,) = (paths.segments / "history").iterdir()
+    assert json.loads(attempt.read_text())["status"] == "failed"
+    assert not paths.excluded_nodes.exists()
+    attempt.unlink()
 
-        (tmp_path / "python").mkdir()
-        (tmp_path / "python/sitecustomize.py").write_text(FAULT.format(marker=str(tmp_path / "faulty")))
-        workflow = slurm_workflow(cluster, tmp_path, CONFIG, PYTHONPATH=f"{tmp_path / 'python'}:{ROOT}")
-        workflow.run("finish_training")
-    finally:
-        end_workflows(tmp_path)
+    (tmp_path / "python").mkdir()
+    (tmp_path / "python/sitecustomize.py").write_text(FAULT.format(marker=str(tmp_path / "faulty")))
+    workflow = untrained(PYTHONPATH=f"{tmp_path / 'python'}:{ROOT}")
+    workflow.run("finish_training")
     faulty = (tmp_path / "faulty").read_text()
     first, second = segments(workflow.run_folder)
     assert (first["status"], first["fault"], second["status"]) == ("crashed", "preflight", "finished")
     assert first["first_failure"]["host"] == faulty
-    (node,) = bloomery(workflow.environment, tmp_path, "nodes", "list", "--run", f"runs/{CONFIG['name']}")
+    (node,) = bloomery(workflow.environment, tmp_path, "nodes", "list", "--run", "runs/long")
     assert (node["host"], node["by"]) == (faulty, "preflight")
     after = read_preflight(preflight_path(paths.preflight, 2))
     assert len({state.host for state in after.ranks}) == 2

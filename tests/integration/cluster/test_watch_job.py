@@ -52,7 +52,7 @@ def test_a_job_watches_until_the_run_has_finished_and_survives_a_killed_job(clus
     done = watch(cluster, run, "--submit", "--job-minutes", "60", "--option=--partition=main", "--option=--mem=200M")
     assert done.returncode == 0, done.stderr
     first = done.stdout.strip()
-    assert "it cannot push logs to a Hub" in done.stderr
+    assert "cannot push logs to a Hub" in done.stderr
     # The job looks repeatedly, and its successor waits until it ends.
     wait_for(lambda: len(pulses(run)) >= 2 and jobs(cluster, "PENDING"), 120, every=0.2)
     assert "PULSE: big: " in pulses(run)[0]
