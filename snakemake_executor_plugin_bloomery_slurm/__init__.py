@@ -75,6 +75,8 @@ class Executor(SlurmExecutor):  # type: ignore[misc]
         number = segment_number(job)
         deadline, tried = time.monotonic() + _SUBMISSION_SECONDS, False
         for pause in pauses(_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS):
+            if self._stopping.is_set():
+                return
             try:
                 with self._one_submission:
                     # A failed sbatch may have submitted the job, so a second try searches for the job first.
@@ -93,8 +95,7 @@ class Executor(SlurmExecutor):  # type: ignore[misc]
                 error = str(away)
             first_line = error.strip().splitlines()[0]
             self.logger.warning(f"cannot submit {job.name} yet ({first_line}); trying again in {pause:.0f} s")
-            if self._stopping.wait(pause):
-                return
+            self._stopping.wait(pause)
 
     def _submit_once(self, job: Any) -> str | None:
         """Submit the job. Return the error of sbatch, or None after a success."""

@@ -103,6 +103,8 @@ class NextJob:
     def _submit(self) -> None:
         """Submit the job. Repeat while the scheduler is away."""
         for pause in pauses(_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS):
+            if self._ended.is_set():
+                return
             try:
                 if self._queued() is None:
                     say(f"SLURM job {self._sbatch()} waits to train segment {self._segment.number}")
@@ -111,8 +113,7 @@ class NextJob:
                 if not is_temporary(str(error)):
                     say(f"the job of the next segment was not submitted, so the workflow will submit it: {error}")
                     return
-            if self._ended.wait(pause):
-                return
+            self._ended.wait(pause)
 
     def _sbatch(self) -> str:
         """Submit the job and return its id.
