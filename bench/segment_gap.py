@@ -35,7 +35,7 @@ SEGMENT_MINUTES = 1.5
 def main() -> int:
     """Train a few segments, and return 1 if a gap is too long."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--segments", type=int, default=4)
+    parser.add_argument("--segments", type=int, default=3)
     parser.add_argument("--queue-seconds", type=int, default=60)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="gap-") as name:
