@@ -38,7 +38,7 @@ def rank_checks(place: Place, folder: Path) -> tuple[RankState, Callable[[Findin
         on_gpu = torch.cuda.is_available()
         if on_gpu and missing is None:
             _check_memory(findings, place)
-        # On one node without GPUs, all processes share the CPUs. Then there is no other node to compare a product with.
+        # On one node without GPUs, all processes share the same CPUs, and there is no other node to compare them with.
         if missing is None and (on_gpu or place.local_world < place.world):
             device = torch.device("cuda", place.local_rank) if on_gpu else torch.device("cpu")
             findings.check = f"a matrix product on {device} of node {place.host}"
