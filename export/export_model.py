@@ -23,18 +23,23 @@ from bloomery.contracts.parity import PARITY_NAME, Parity, write_parity
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.result import Place, new_result
 from bloomery.spec.placement import Placement
+from bloomery.spec.transformers_families.choose import family_for_export
 from bloomery.spec.weight_files import MAX_SHARD_BYTES, PRECISION_DTYPES, export_dtype
 from export.choose_checkpoint import choose_checkpoint
-from export.mapping.bloom import check_exportable, to_transformers
 from export.model_card import CardFacts, write_card
-from export.verify_logits import Comparison, check, compare
-from export.write_configs import bloom_config, copy_tokenizer, read_tokenizer, write_configs
-from export.write_weights import Tensor, write_weights
+from export.proof.comparison import Comparison
+from export.proof.prove import Written, checkpoint_reference, prove
+from export.transform import to_transformers
+from export.transformers_model import check_tensors, transformers_config
+from export.write_configs import copy_tokenizer, read_tokenizer, write_configs
+from export.write_weights import Layer, Tensor, WrittenFiles, write_weights
 
 if TYPE_CHECKING:
     import torch
 
+    from bloomery.checkpoint.reference import Reference
     from bloomery.spec.placement import Parameter
+    from bloomery.spec.transformers_families.family import Family
 
 
 def export_model(
@@ -122,23 +127,24 @@ def write_model(
     If the logits differ, `folder` is renamed to `failed`. The errors are those of `export_model`.
     """
     checkpoint = Checkpoint(choose_checkpoint(paths, checkpoint_name), stage.model)
-    parameters, rows = _write_weights(stage, paths, checkpoint, folder, max_shard_bytes)
-    comparison = _prove(stage, checkpoint, folder, failed)
-    facts = CardFacts(stage, checkpoint.manifest, checkpoint.folder.name, parameters, rows, comparison)
+    reference = checkpoint_reference(checkpoint)
+    family = family_for_export(stage.model)
+    rows, files = _write_files(stage, paths, checkpoint, family, folder, max_shard_bytes)
+    written = Written(folder, family, rows, checkpoint.manifest.vocabulary_size, files.parameters)
+    comparison = _prove(stage, checkpoint, written, reference, failed)
+    facts = CardFacts(stage, checkpoint.manifest, checkpoint.folder.name, files.parameters, rows, comparison)
     write_card(folder, facts, paths)
     made_from = export_inputs(stage, paths, checkpoint.folder)
-    parity = _parity(facts, folder, made_from, chosen=checkpoint_name is not None)
+    parity = _parity(facts, folder, files, made_from, chosen=checkpoint_name is not None)
     write_parity(folder, parity)
     shutil.rmtree(failed, ignore_errors=True)
     return parity
 
 
-def _write_weights(
-    stage: ExportStage, paths: RunPaths, checkpoint: Checkpoint, folder: Path, max_shard_bytes: int
-) -> tuple[int, int]:
-    """Write tokenizer, configuration and weights; return the number of parameters and the number of embedding rows."""
-    import torch
-
+def _write_files(
+    stage: ExportStage, paths: RunPaths, checkpoint: Checkpoint, family: Family, folder: Path, max_shard_bytes: int
+) -> tuple[int, WrittenFiles]:
+    """Write tokenizer, configuration and weights; return the number of embedding rows and the written files."""
     manifest, dtype = checkpoint.manifest, _dtype(stage, checkpoint)
     tokenizer = read_tokenizer(paths.tokenizer, manifest.vocabulary_size)
     if tokenizer.size > manifest.vocabulary_rows:
@@ -149,44 +155,67 @@ def _write_weights(
             "from the same training",
         )
     rows = tokenizer.size if stage.export.vocabulary == "trim" else manifest.vocabulary_rows
-    config = bloom_config(stage.model, rows, manifest.tensor_parallel, tokenizer, dtype)
-    check_exportable(stage.model, rows, config)
-    tensors = []
-    for parameter in checkpoint.parameters:
-        trimmed = parameter.placement is Placement.VOCABULARY
-        shape = (rows, *parameter.shape[1:]) if trimmed else parameter.shape
-        load = partial(_merge_rows, checkpoint, parameter, getattr(torch, dtype), shape[0])
-        tensors.append(Tensor(to_transformers(parameter.name), shape, load))
+    config = transformers_config(family, stage.model, rows, manifest.tensor_parallel, tokenizer, dtype)
+    layers = _layers(checkpoint, family, dtype, rows)
+    check_tensors(config, {tensor.name: tensor.shape for layer in layers for tensor in layer.tensors})
     copy_tokenizer(paths.tokenizer, folder)
     write_configs(folder, config)
-    return write_weights(folder, tensors, dtype, max_shard_bytes), rows
+    return rows, write_weights(folder, layers, dtype, max_shard_bytes)
+
+
+def _layers(checkpoint: Checkpoint, family: Family, dtype: str, rows: int) -> list[Layer]:
+    """Return the tensors to write, grouped by the pipeline layer whose files hold them."""
+    grouped: dict[int, list[Parameter]] = {}
+    for parameter in checkpoint.parameters:
+        grouped.setdefault(parameter.layer, []).append(parameter)
+    layers = []
+    for parameters in grouped.values():
+        tensors = []
+        for parameter in parameters:
+            trimmed = parameter.placement is Placement.VOCABULARY
+            shape = (rows, *parameter.shape[1:]) if trimmed else parameter.shape
+            target = family.target(parameter)
+            tensors.append(Tensor(target.name, target.shape(shape)))
+        layers.append(Layer(tuple(tensors), partial(_load, checkpoint, family, tuple(parameters), dtype, rows)))
+    return layers
+
+
+def _load(
+    checkpoint: Checkpoint, family: Family, parameters: tuple[Parameter, ...], dtype: str, rows: int
+) -> list[torch.Tensor]:
+    """Load the parameters of one pipeline layer in the order of transformers. Threads call this at the same time."""
+    import torch
+
+    reader, found = checkpoint.another_reader(), []
+    for parameter in parameters:
+        weight = reader.weight(parameter, getattr(torch, dtype))
+        if parameter.placement is Placement.VOCABULARY:
+            weight = weight[:rows]
+        found.append(to_transformers(weight, family.target(parameter).transform, checkpoint.model.heads))
+    return found
 
 
 def _dtype(stage: ExportStage, checkpoint: Checkpoint) -> str:
     return export_dtype(stage.export, checkpoint.trained_with("precision"))
 
 
-def _merge_rows(checkpoint: Checkpoint, parameter: Parameter, dtype: torch.dtype, rows: int) -> torch.Tensor:
-    return checkpoint.weight(parameter, dtype)[:rows]
-
-
-def _prove(stage: ExportStage, checkpoint: Checkpoint, folder: Path, failed: Path) -> Comparison:
-    """Compare the logits. If they differ, rename `folder` to `failed`, so that it can be inspected."""
+def _prove(
+    stage: ExportStage, checkpoint: Checkpoint, written: Written, reference: Reference, failed: Path
+) -> Comparison:
+    """Prove the written model. If it is wrong, rename its folder to `failed`, so that it can be inspected."""
     hint = None
     own, dtype = PRECISION_DTYPES[checkpoint.trained_with("precision")], _dtype(stage, checkpoint)
     if dtype not in (own, "float32"):
         hint = f"export.dtype rounds the {own} weights of the training to {dtype}; remove the key export.dtype"
     try:
-        comparison = compare(folder, checkpoint)
-        check(comparison, stage.export.tolerance, where=str(failed), hint=hint)
+        return prove(written, checkpoint, reference, stage.export.tolerance, failed=failed, hint=hint)
     except CheckFailedError:
         shutil.rmtree(failed, ignore_errors=True)
-        folder.rename(failed)
+        written.folder.rename(failed)
         raise
-    return comparison
 
 
-def _parity(facts: CardFacts, folder: Path, made_from: dict[str, str], *, chosen: bool) -> Parity:
+def _parity(facts: CardFacts, folder: Path, files: WrittenFiles, made_from: dict[str, str], *, chosen: bool) -> Parity:
     comparison, manifest = facts.comparison, facts.manifest
     return Parity(
         model=facts.stage.model_name,
@@ -204,12 +233,12 @@ def _parity(facts: CardFacts, folder: Path, made_from: dict[str, str], *, chosen
         max_absolute_difference=comparison.max_absolute_difference,
         max_logit=comparison.max_logit,
         argmax_agreement=comparison.argmax_agreement,
-        prompt=comparison.prompt,
-        text=comparison.text,
+        held_out=comparison.held_out,
+        generations=list(comparison.generations),
         versions={
             "bloomery": bloomery.__version__,
             **{name: version(name) for name in ("safetensors", "tokenizers", "torch", "transformers")},
         },
         made_from=made_from,
-        files=list_files(folder, omit={PARITY_NAME}),
+        files=list_files(folder, omit={PARITY_NAME}, known=files.files),
     )

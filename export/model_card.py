@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from bloomery.config.training import BatchConfig, TrainingConfig
     from bloomery.contracts.checkpoint import CheckpointManifest
     from bloomery.contracts.paths import RunPaths
-    from export.verify_logits import Comparison
+    from export.proof.comparison import Comparison
 
 NOT_RECORDED = "Not recorded."
 CODE = "code"

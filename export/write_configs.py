@@ -5,14 +5,11 @@ from __future__ import annotations
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bloomery.base.errors import CheckFailedError, InputError
 from bloomery.contracts.remote_code import refuse_remote_code
 from bloomery.contracts.tokenizer import CONFIG, SPECIAL, TOKENIZER, load_tokenizer, special_tokens, vocabulary_size
-
-if TYPE_CHECKING:
-    from bloomery.config.model import ModelConfig
 
 REQUIRED_TOKENIZER_FILES = (TOKENIZER, CONFIG)
 OPTIONAL_TOKENIZER_FILES = (SPECIAL,)
@@ -72,38 +69,6 @@ def copy_tokenizer(source: Path, target: Path) -> None:
     for name in (*REQUIRED_TOKENIZER_FILES, *OPTIONAL_TOKENIZER_FILES):
         if (source / name).is_file():
             shutil.copyfile(source / name, target / name)
-
-
-def bloom_config(
-    model: ModelConfig, vocabulary_rows: int, tensor_parallel: int, tokenizer: TokenizerFacts, dtype: str
-) -> Any:
-    """Return the `BloomConfig` of the exported model.
-
-    Every value that the training decided is set, so that no default of transformers replaces it. `slow_but_exact` stays
-    off, because with it transformers 5.23 drops the biases of the row-parallel layers.
-    """
-    from transformers import BloomConfig
-
-    return BloomConfig(
-        architectures=["BloomForCausalLM"],
-        vocab_size=vocabulary_rows,
-        hidden_size=model.hidden_size,
-        n_layer=model.layers,
-        n_head=model.heads,
-        layer_norm_epsilon=model.layer_norm_epsilon,
-        initializer_range=model.standard_deviation,
-        seq_length=model.sequence_length,
-        apply_residual_connection_post_layernorm=False,
-        hidden_dropout=0.0,
-        attention_dropout=0.0,
-        pretraining_tp=tensor_parallel,
-        slow_but_exact=False,
-        tie_word_embeddings=True,
-        bos_token_id=tokenizer.special_ids["bos"],
-        eos_token_id=tokenizer.special_ids["eos"],
-        pad_token_id=tokenizer.special_ids["pad"],
-        dtype=dtype,
-    )
 
 
 def write_configs(folder: Path, config: Any) -> None:

@@ -1,13 +1,19 @@
-"""Write the weights of a transformers folder with only one safetensors shard in memory at a time.
+"""Write the weights of a transformers folder. Threads load the next layers while one thread writes.
 
 The shards are planned from shapes alone, so file names (`model-00001-of-00072.safetensors`) are known before the first
-tensor is read. The tied output head is not written, because transformers ties it again when it loads the model.
+tensor is read. Each file is written from its first to its last byte and hashed on the way. Memory holds the layers that
+are being loaded or written, at most one for each thread and one more, whatever the size of a shard.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
-from collections.abc import Callable, Sequence
+import os
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,10 +21,15 @@ from typing import TYPE_CHECKING
 from bloomery.base.atomic import write_json
 from bloomery.base.errors import InputError, ResourceError
 from bloomery.base.progress import Progress
+from bloomery.contracts.file_entry import FileEntry
 from bloomery.spec.weight_files import DTYPE_BYTES, INDEX_NAME, MAX_SHARD_BYTES, WEIGHTS_NAME
 
 if TYPE_CHECKING:
     import torch
+
+_CODES = {"bfloat16": "BF16", "float16": "F16", "float32": "F32"}
+"""Name of each data type in a safetensors header."""
+_HEADER_ALIGNMENT = 8
 
 
 @dataclass(frozen=True)
@@ -27,12 +38,30 @@ class Tensor:
 
     name: str
     shape: tuple[int, ...]
-    load: Callable[[], torch.Tensor]
 
     @property
     def count(self) -> int:
         """Number of elements."""
         return math.prod(self.shape)
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Tensors that are loaded together, by one thread."""
+
+    tensors: tuple[Tensor, ...]
+    load: Callable[[], list[torch.Tensor]]
+    """Function that loads the tensors, in the same order. Other threads load other layers at the same time."""
+
+
+@dataclass(frozen=True)
+class WrittenFiles:
+    """Result of `write_weights`."""
+
+    parameters: int
+    """Number of parameters."""
+    files: dict[str, FileEntry]
+    """Size and hash of each weight file, by name."""
 
 
 def plan_shards(sizes: Sequence[int], max_shard_bytes: int) -> list[range]:
@@ -57,36 +86,106 @@ def plan_shards(sizes: Sequence[int], max_shard_bytes: int) -> list[range]:
     return shards
 
 
-def write_weights(folder: Path, tensors: Sequence[Tensor], dtype: str, max_shard_bytes: int = MAX_SHARD_BYTES) -> int:
-    """Write every tensor, and an index if there is more than one shard; return the number of parameters.
+def write_weights(
+    folder: Path, layers: Sequence[Layer], dtype: str, max_shard_bytes: int = MAX_SHARD_BYTES, threads: int = 2
+) -> WrittenFiles:
+    """Write every tensor, and an index if there is more than one shard. Every file is on the disk when this returns.
 
     Raises:
         ResourceError: the disk is full or the folder cannot be written.
     """
-    from safetensors import SafetensorError
-    from safetensors.torch import save_file
-
+    tensors = [tensor for layer in layers for tensor in layer.tensors]
     item = DTYPE_BYTES[dtype]
     shards = plan_shards([tensor.count * item for tensor in tensors], max_shard_bytes)
-    weight_map: dict[str, str] = {}
-    with Progress("write weights", len(tensors), "tensors") as bar:
-        for number, shard in enumerate(shards, start=1):
-            file = WEIGHTS_NAME if len(shards) == 1 else f"model-{number:05d}-of-{len(shards):05d}.safetensors"
-            loaded: dict[str, torch.Tensor] = {}
-            for position in shard:
-                loaded[tensors[position].name] = tensors[position].load()
-                bar.advance()
+    names = [
+        WEIGHTS_NAME if len(shards) == 1 else f"model-{number:05d}-of-{len(shards):05d}.safetensors"
+        for number in range(1, len(shards) + 1)
+    ]
+    files: dict[str, FileEntry] = {}
+    parameters = sum(tensor.count for tensor in tensors)
+    with Progress("write weights", len(tensors), "tensors") as bar, ThreadPoolExecutor(threads) as pool:
+        loaded = _in_order(pool, layers, threads)
+        for name, shard in zip(names, shards, strict=True):
             try:
-                save_file(loaded, folder / file, metadata={"format": "pt"})
-            except SafetensorError as error:
+                files[name] = _write_shard(folder / name, [tensors[number] for number in shard], loaded, dtype, bar)
+            except OSError as error:
                 raise ResourceError(
-                    "the weights of the model cannot be written",
-                    where=str(folder / file),
+                    f"the weights of the model cannot be written: {error.strerror}",
+                    where=str(folder / name),
                     expected="a writable folder with enough free space",
                 ) from error
-            weight_map |= dict.fromkeys(loaded, file)
-    parameters = sum(tensor.count for tensor in tensors)
     if len(shards) > 1:
+        weight_map = {tensors[n].name: name for name, shard in zip(names, shards, strict=True) for n in shard}
         metadata = {"total_parameters": parameters, "total_size": parameters * item}
         write_json(folder / INDEX_NAME, {"metadata": metadata, "weight_map": weight_map})
-    return parameters
+    return WrittenFiles(parameters, files)
+
+
+def _in_order(pool: ThreadPoolExecutor, layers: Sequence[Layer], ahead: int) -> Iterator[torch.Tensor]:
+    """Yield the tensors of all layers in order, while the pool loads at most `ahead` layers in advance."""
+    waiting: deque[Future[list[torch.Tensor]]] = deque()
+    following = iter(layers)
+    try:
+        for layer in following:
+            waiting.append(pool.submit(layer.load))
+            if len(waiting) >= ahead:
+                yield from _emptied(waiting.popleft().result())
+        while waiting:
+            yield from _emptied(waiting.popleft().result())
+    finally:
+        for future in waiting:
+            future.cancel()
+
+
+def _emptied(tensors: list[torch.Tensor]) -> Iterator[torch.Tensor]:
+    """Yield the tensors and release each one before the next."""
+    while tensors:
+        yield tensors.pop(0)
+
+
+def _write_shard(
+    path: Path, tensors: Sequence[Tensor], loaded: Iterator[torch.Tensor], dtype: str, bar: Progress
+) -> FileEntry:
+    """Write one safetensors file, and return its size and hash.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    digest, size = hashlib.sha256(), 0
+    with path.open("wb", buffering=0) as file:
+        for data in _content(tensors, loaded, dtype, bar):
+            view = memoryview(data)
+            digest.update(view)
+            while view:
+                view = view[file.write(view) :]
+            size += len(data)
+        os.fsync(file.fileno())
+    return FileEntry(bytes=size, sha256=digest.hexdigest())
+
+
+def _content(
+    tensors: Sequence[Tensor], loaded: Iterator[torch.Tensor], dtype: str, bar: Progress
+) -> Iterator[bytes | memoryview]:
+    """Yield the parts of a safetensors file: its header, then each tensor."""
+    import torch
+
+    yield _header(tensors, dtype)
+    for tensor in tensors:
+        found = next(loaded)
+        assert found.shape == tensor.shape, tensor.name
+        assert found.dtype == getattr(torch, dtype), tensor.name
+        yield found.contiguous().view(-1).view(torch.uint8).numpy().data
+        bar.advance()
+
+
+def _header(tensors: Sequence[Tensor], dtype: str) -> bytes:
+    """Return the header of a safetensors file (https://github.com/huggingface/safetensors#format)."""
+    entries: dict[str, object] = {"__metadata__": {"format": "pt"}}
+    position, item = 0, DTYPE_BYTES[dtype]
+    for tensor in tensors:
+        end = position + tensor.count * item
+        entries[tensor.name] = {"dtype": _CODES[dtype], "shape": list(tensor.shape), "data_offsets": [position, end]}
+        position = end
+    text = json.dumps(entries, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % _HEADER_ALIGNMENT)
+    return len(text).to_bytes(8, "little") + text

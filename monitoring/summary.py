@@ -97,8 +97,8 @@ class ModelFacts:
     max_difference: float
     tolerance: float
     passed: bool
-    prompt: str
-    text: str
+    generations: list[dict[str, str]]
+    """Greedy texts of the model, each with the keys `name`, `prompt` and `text`."""
 
 
 @dataclass(frozen=True)
@@ -285,8 +285,7 @@ def _model(folder: Path) -> ModelFacts:
         max_difference=parity.max_difference,
         tolerance=parity.tolerance,
         passed=parity.passed,
-        prompt=parity.prompt,
-        text=parity.text,
+        generations=[each.model_dump() for each in parity.generations],
     )
 
 

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Show what a run has produced.", add_completion=False)
 
 _RULES_SHOWN = 6
+_SHOWN_TEXTS = 3
+"""Number of generated texts that the summary shows. parity.json has all of them."""
 
 
 @app.command()
@@ -130,7 +132,10 @@ def lines(facts: RunSummary) -> list[tuple[str, str]]:
                 f"{verdict}: the logits of the exported model differ from those of the training by at most "
                 f"{model.max_difference:.2g} of the largest logit (limit {model.tolerance:g})",
             ),
-            ("generated text", _one_line(f"{model.prompt} >>> {model.text}")),
+            *(
+                ("generated text", _one_line(f"{each['name']}: {each['prompt']} >>> {each['text']}"))
+                for each in model.generations[:_SHOWN_TEXTS]
+            ),
         ]
         mark(f"model {model.name}", begin)
     if facts.published:

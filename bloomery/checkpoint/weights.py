@@ -7,6 +7,7 @@ parameter in addition to the memory-mapped shards. BLOOM-176B's largest paramete
 
 from __future__ import annotations
 
+import copy
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -59,6 +60,15 @@ class Checkpoint:
         self._check_file_names()
         self._verified = set(self.manifest.files) if verified else set[str]()
         self._open: tuple[int, list[dict[str, torch.Tensor]]] | None = None
+
+    def another_reader(self) -> Checkpoint:
+        """Return this checkpoint, opened again, so that another thread can read it at the same time.
+
+        Both objects share the list of files that were compared with the manifest.
+        """
+        found = copy.copy(self)
+        found._open = None
+        return found
 
     def trained_with(self, key: str) -> str:
         """Return the text value of `training.<key>` in the configuration of the checkpoint's training.

@@ -11,6 +11,7 @@ from typing import Any
 from bloomery.base.written_values import VARIABLE
 from bloomery.checks.check_blend import blend_contradictions
 from bloomery.checks.check_corpus import recipe_contradictions, source_contradictions, threshold_contradictions
+from bloomery.checks.check_export import export_contradictions
 from bloomery.checks.check_languages import language_contradictions
 from bloomery.checks.check_length import (
     explained,
@@ -45,6 +46,7 @@ _CHECKS: tuple[Callable[[RunConfig], list[Contradiction]], ...] = (
     training_contradictions,
     blend_contradictions,
     plan_contradictions,
+    export_contradictions,
     publish_contradictions,
 )
 

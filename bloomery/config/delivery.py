@@ -12,6 +12,10 @@ from bloomery.config.section import Name, NotBool, Section
 class ExportConfig(Section):
     """Export of a checkpoint as a transformers model folder."""
 
+    enabled: bool = True
+    """If true, the run exports and publishes its model. If false, the run ends with its training, and only the logs are
+    published. Networks that no class of transformers computes exactly, such as those with `activation: swiglu`, need
+    false."""
     model_name: Name | None = None
     """Name of the exported model's folder. Default (null): the run's name."""
     dtype: Literal["bfloat16", "float16", "float32"] | None = None

@@ -34,7 +34,7 @@ class DiskUse:
     kept_checkpoints: int
     """Number of these checkpoints."""
     export: int
-    """Size of the exported model and of its published copy in a folder."""
+    """Size of the exported model and of its published copy in a folder. 0 if the run exports no model."""
     index_parts: IndexSize
     text: PlannedText
     """Estimate of the text from which the size of the index follows."""
@@ -80,7 +80,7 @@ def disk_use(config: RunConfig) -> DiskUse:
         checkpoint=one,
         checkpoints=kept * one,
         kept_checkpoints=kept,
-        export=2
+        export=(2 if config.export.enabled else 0)
         * (
             parameter_count(config.model, rows) * item
             + config.tokenizer.vocabulary_size * _TOKENIZER_ENTRY

@@ -6,8 +6,9 @@ No model is published without it.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from bloomery.base.atomic import read_json, write_json
 from bloomery.base.errors import InputError
@@ -17,6 +18,31 @@ from bloomery.contracts.file_entry import FileEntry
 from bloomery.contracts.safe_path import SafeName, SafePath
 
 PARITY_NAME = "parity.json"
+
+
+class HeldOutLoss(BaseModel):
+    """Mean cross-entropy on reference samples of one validation set, in nats per token."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    samples: Count
+    training: float
+    """Loss of the training model."""
+    exported: float
+    """Loss of the exported model."""
+
+
+class Generation(BaseModel):
+    """Greedy text of the exported model."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    """Validation set whose sample begins the text; `train` for a training sample."""
+    prompt: str
+    """Beginning of the sample."""
+    text: str
+    """Greedy continuation of the prompt, without the prompt. The checkpoint's weights choose the same tokens."""
 
 
 class Parity(BaseModel):
@@ -49,15 +75,23 @@ class Parity(BaseModel):
     max_logit: float
     argmax_agreement: float
     """Share of positions at which both models give the same token the largest logit."""
-    prompt: str
-    """Beginning of a reference sample, used as a prompt."""
-    text: str
-    """Greedy continuation of the prompt by the exported model, without the prompt."""
+    held_out: dict[str, HeldOutLoss] = {}
+    """Loss on the reference samples of each validation set. Empty if the checkpoint has no such samples."""
+    generations: list[Generation] = []
+    """Greedy texts of the exported model."""
     versions: dict[str, str]
     made_from: dict[str, str] = {}
     """Digests of the checkpoint, the tokenizer and the configuration that the model was exported from."""
     files: dict[SafePath, FileEntry]
     """Every file of the exported model's folder except parity.json."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_old_keys(cls, value: Any) -> Any:
+        """Drop the keys of a text that earlier versions sampled at random."""
+        if isinstance(value, dict):
+            return {key: item for key, item in value.items() if key not in ("prompt", "text")}
+        return value
 
     @property
     def passed(self) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from bloomery.base.errors import BloomeryError, TryAgainError
+from bloomery.base.errors import BloomeryError, ConfigError, TryAgainError
 from bloomery.base.typed_command import typed_command
 from bloomery.orchestration import slurm_jobs
 from bloomery.orchestration.compare_cluster import refuse_unfit_jobs
@@ -17,7 +17,8 @@ from bloomery.orchestration.run_plan import RunPlan
 from bloomery.orchestration.watcher import Watcher
 from bloomery.orchestration.workflow_command import record_command
 from bloomery.orchestration.workflow_end import RecordedWorkflow
-from bloomery.spec.refuse_unsupported import refuse_unexportable, refuse_untrainable
+from bloomery.spec.refuse_unsupported import refuse_untrainable
+from bloomery.spec.transformers_families.choose import family_for_export
 
 
 @contextmanager
@@ -122,7 +123,13 @@ class WorkflowSession:
         if self.training_wanted:
             refuse_untrainable(config.model, config.training)
         if self.export_wanted:
-            refuse_unexportable(config.model)
+            if not config.export.enabled:
+                raise ConfigError(
+                    "this target needs the exported model, but export.enabled is false",
+                    where="export.enabled",
+                    expected="the target `all` or `train`, which then ends with the training; or export.enabled true",
+                )
+            family_for_export(config.model)
 
     def _remove_other_shards(self) -> None:
         """Remove the shards of an earlier configuration of the run.

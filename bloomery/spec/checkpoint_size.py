@@ -36,6 +36,10 @@ if TYPE_CHECKING:
 REFERENCE_SAMPLES = 2
 REFERENCE_LENGTH = 64
 """Samples of the reference logits, and tokens of each. 2 x 64 x 250,880 rows x 4 bytes already take 128 MB."""
+SUMMARY_SAMPLES = 8
+"""Longer samples whose logits the reference summarises."""
+_SUMMARY_ENTRIES = 64
+"""Vocabulary entries whose logits a summary holds for each position (`bloomery.checkpoint.reference.ENTRIES`)."""
 
 _FLAT_ALIGNMENT = 2
 """DeepSpeed pads each replica's part of a group to a multiple of this number of elements
@@ -97,6 +101,8 @@ def checkpoint_size(model: ModelConfig, training: TrainingConfig, vocabulary_row
         model, vocabulary_rows, layout, training.partition, training.precision, moments, settings
     )
     reference = REFERENCE_SAMPLES * min(REFERENCE_LENGTH, model.sequence_length) * (vocabulary_rows * 4 + 8)
+    # Each position has its token, the most likely token, the logits of entries, and three other numbers.
+    reference += SUMMARY_SAMPLES * model.sequence_length * (2 * 8 + (min(_SUMMARY_ENTRIES, vocabulary_rows) + 3) * 4)
     described = len(dump_json(model.model_dump(mode="json"))) + len(dump_json(training.model_dump(mode="json")))
     files += parallel.world_size + 1
     return CheckpointSize(

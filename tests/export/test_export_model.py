@@ -16,8 +16,8 @@ from bloomery.contracts.checkpoint import layer_file, write_manifest
 from bloomery.contracts.parity import read_parity
 from bloomery.contracts.stale_artefacts import stale_artefacts
 from bloomery.spec.parameters import declare
+from bloomery.spec.transformers_families.choose import family_for_export
 from export.export_model import export_model
-from export.mapping.bloom import to_transformers
 
 pytestmark = pytest.mark.slow
 
@@ -43,7 +43,8 @@ def test_merged_weights_are_bit_equal_and_pass_the_parity_check(fabricate, tenso
 
     assert {path.name for path in run.target.iterdir()} == EVERYTHING
     weights = load_file(run.target / "model.safetensors")
-    names = {to_transformers(parameter.name) for parameter in declare(run.stage.model, run.manifest.vocabulary_rows)}
+    family = family_for_export(run.stage.model)
+    names = {family.target(parameter).name for parameter in declare(run.stage.model, run.manifest.vocabulary_rows)}
     assert weights.keys() == names
     whole = run.whole.state_dict()
     for name, tensor_ in weights.items():
@@ -76,7 +77,9 @@ def test_auto_classes_load_the_folder_and_generate(fabricate):
         False,
     )
     generated = AutoModelForCausalLM.from_pretrained(run.target, dtype=torch.float32).generate(
-        **tokenizer(parity.prompt, return_tensors="pt", return_token_type_ids=False), max_new_tokens=4, do_sample=False
+        **tokenizer(parity.generations[0].prompt, return_tensors="pt", return_token_type_ids=False),
+        max_new_tokens=4,
+        do_sample=False,
     )
     assert generated.shape[1] > 1
 

@@ -13,11 +13,11 @@ from bloomery.contracts.resume_policy import saved_stage
 from bloomery.spec.flops import iteration_flops
 from bloomery.spec.parameters import parameter_count
 from export.model_card import CardFacts, hub_licence, render_card
-from export.verify_logits import Comparison
+from export.proof.comparison import Comparison
 
 
 def comparison(difference=1e-6, logit=4.0):
-    return Comparison(3, 72, difference, logit, 1.0, "the river", " runs")
+    return Comparison(3, 72, difference, logit, 1.0, {})
 
 
 @pytest.mark.parametrize(

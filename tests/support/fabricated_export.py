@@ -1,4 +1,4 @@
-"""Make checkpoints from a tiny random BloomForCausalLM of transformers by the inverse of the export's mapping.
+"""Make checkpoints from a tiny random model of transformers by the inverse of the export's transforms.
 
 The reference logits come from this model, too. The tests therefore compare with transformers' own forward pass.
 """
@@ -13,9 +13,11 @@ from typing import Any
 
 import torch
 from checkpoint_manifests import files_of
+from safetensors import safe_open
 from safetensors.torch import save_file
 
 from bloomery.base.atomic import write_json
+from bloomery.checkpoint.reference import LongSample, Reference, SummaryMaker, reference_tensors
 from bloomery.config.delivery import ExportConfig
 from bloomery.config.model import ModelConfig
 from bloomery.config.stages import ExportStage, TrainStage, write_stage
@@ -25,8 +27,9 @@ from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.sample_prefix import SamplePrefix
 from bloomery.contracts.segment import Segment, SegmentStatus, write_segment
 from bloomery.spec.parameters import declare, layer_count, padded_vocabulary
+from bloomery.spec.transformers_families.choose import family_for_export
 from bloomery.spec.weight_files import PRECISION_DTYPES
-from export.mapping.bloom import to_transformers
+from export.transform import to_training
 
 LANGUAGES = {
     "code": {"documents": 3, "bytes": 900, "share": 0.3, "weight": 0.25},
@@ -45,7 +48,7 @@ class FabricatedRun:
     stage: ExportStage
     manifest: CheckpointManifest
     whole: Any
-    """The BloomForCausalLM in fp32 with the weights of the checkpoint."""
+    """The model of transformers in fp32 with the weights of the checkpoint."""
 
     @property
     def checkpoint(self) -> Path:
@@ -61,6 +64,16 @@ class FabricatedRun:
     def rewrite_manifest(self) -> None:
         """List the current files in the manifest, as if the checkpoint had been wrong from the start."""
         write_manifest(self.checkpoint, self.manifest.model_copy(update={"files": files_of(self.checkpoint)}))
+
+    def edit_reference(self, change: Callable[[dict[str, torch.Tensor]], None]) -> None:
+        """Change the tensors of the reference file, and list the file in the manifest."""
+        path = self.checkpoint / "reference.safetensors"
+        with safe_open(path, framework="pt") as file:
+            tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
+            metadata = file.metadata()
+        change(tensors)
+        save_file(tensors, path, metadata)
+        self.rewrite_manifest()
 
     def edit_layer(self, layer: int, rank: int, change: Callable[[dict[str, torch.Tensor]], None]) -> Path:
         path = self.checkpoint / layer_file(layer, rank)
@@ -92,41 +105,61 @@ def make_tokenizer(folder: Path) -> int:
     return tokenizer.get_vocab_size()
 
 
-def random_bloom(model: ModelConfig, rows: int, dtype: torch.dtype) -> Any:
-    from transformers import BloomConfig, BloomForCausalLM
+def random_model(model: ModelConfig, rows: int, dtype: torch.dtype) -> Any:
+    """Return the fp32 model of transformers with random weights that are exact in `dtype`."""
+    import transformers
 
-    config = BloomConfig(
-        vocab_size=rows,
-        hidden_size=model.hidden_size,
-        n_layer=model.layers,
-        n_head=model.heads,
-        layer_norm_epsilon=model.layer_norm_epsilon,
-        hidden_dropout=0.0,
-        attention_dropout=0.0,
-    )
-    whole = BloomForCausalLM(config).eval()
+    family = family_for_export(model)
+    values = {**family.config(model), **family.fixed, "vocab_size": rows, "tie_word_embeddings": model.tied_embeddings}
+    config = getattr(transformers, family.config_class)(**values)
+    whole = getattr(transformers, family.architecture)(config).eval()
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for name, parameter in whole.named_parameters():
             # Biases and norms are random too. The usual values 0 and 1 would hide tensors that are swapped or summed.
-            center = 1.0 if "norm" in name and name.endswith("weight") else 0.0
-            value = center + 0.2 * torch.randn(parameter.shape, generator=generator)
+            norm = any(part in name for part in ("norm", "ln_")) and name.endswith("weight")
+            value = (1.0 if norm else 0.0) + 0.2 * torch.randn(parameter.shape, generator=generator)
             parameter.copy_(value.to(dtype))
     return whole
 
 
+def canonical_weights(whole: Any, model: ModelConfig, rows: int) -> dict[str, torch.Tensor]:
+    """Return the weights of a transformers model in the order of the training, by canonical name."""
+    family, state = family_for_export(model), whole.state_dict()
+    found = {}
+    for parameter in declare(model, rows):
+        target = family.target(parameter)
+        found[parameter.name] = to_training(state[target.name], target.transform, model.heads)
+    return found
+
+
 def cut(whole: Any, model: ModelConfig, rows: int, ranks: int, folder: Path, dtype: torch.dtype, tied: bool) -> None:
     """Write the layer files of every tensor-parallel rank."""
-    state = whole.state_dict()
+    weights = canonical_weights(whole, model, rows)
     files: dict[str, dict[str, torch.Tensor]] = {}
     for parameter in declare(model, rows):
-        tensor = state[to_transformers(parameter.name)].to(dtype)
+        tensor = weights[parameter.name].to(dtype)
         for rank in range(ranks):
             shard = tensor[parameter.shard_slices(rank, ranks)].clone()
             for layer in (parameter.layer, *(parameter.tied_layers if tied else ())):
                 files.setdefault(layer_file(layer, rank), {})[parameter.local_name] = shard
     for name, content in files.items():
         torch.save(content, folder / name)
+
+
+def reference_of(whole: Any, entries: int) -> Reference:
+    """Return the reference that a training with the weights of `whole` would write."""
+    generator = torch.Generator().manual_seed(2)
+    tokens = torch.randint(4, entries, (3, 24), generator=generator)
+    long = torch.randint(4, entries, (3, 32), generator=generator)
+    samples = []
+    with torch.no_grad():
+        logits = whole(input_ids=tokens).logits.contiguous()
+        for name, sample in zip(("en", "fr", "en"), long, strict=True):
+            maker = SummaryMaker(sample, entries)
+            maker.add(range(len(sample)), 0, whole(input_ids=sample[None]).logits[0])
+            samples.append(LongSample(name, sample, maker.summary()))
+    return Reference(tokens, logits, tuple(samples))
 
 
 def write_logs(paths: RunPaths, iteration: int) -> None:
@@ -151,12 +184,19 @@ def write_logs(paths: RunPaths, iteration: int) -> None:
 
 
 def fabricate(
-    folder: Path, tensor: int = 2, pipeline: int = 1, layers: int = 2, precision: str = "bf16", tied_copy: bool = False
+    folder: Path,
+    tensor: int = 2,
+    pipeline: int = 1,
+    layers: int = 2,
+    precision: str = "bf16",
+    tied_copy: bool = False,
+    network: dict[str, Any] | None = None,
 ) -> FabricatedRun:
-    """Make a finished run in `folder`/runs/tiny."""
+    """Make a finished run in `folder`/runs/tiny. `network` has more keys of the section `model`."""
     paths = RunPaths(folder / "runs" / "tiny")
     dtype = getattr(torch, PRECISION_DTYPES[precision])
-    model = ModelConfig(layers=layers, hidden_size=32, heads=4, sequence_length=32, vocabulary_multiple=16)
+    shape = {"layers": layers, "hidden_size": 32, "heads": 4, "sequence_length": 32, "vocabulary_multiple": 16}
+    model = ModelConfig.model_validate(shape | (network or {}))
     entries = make_tokenizer(paths.tokenizer)
     rows = padded_vocabulary(entries, model, tensor)
     assert rows > entries, "the embedding must have padding rows"
@@ -172,12 +212,10 @@ def fabricate(
     iteration = 100
     checkpoint = paths.checkpoints / step_name(iteration)
     checkpoint.mkdir(parents=True)
-    whole = random_bloom(model, rows, dtype)
+    whole = random_model(model, rows, dtype)
     cut(whole, model, rows, tensor, checkpoint, dtype, tied_copy)
-    tokens = torch.randint(4, entries, (3, 24), generator=torch.Generator().manual_seed(2))
-    with torch.inference_mode():
-        logits = whole(input_ids=tokens).logits.contiguous()
-    save_file({"tokens": tokens, "logits": logits}, checkpoint / "reference.safetensors")
+    tensors, metadata = reference_tensors(reference_of(whole, entries))
+    save_file(tensors, checkpoint / "reference.safetensors", metadata)
     (checkpoint / "mp_rank_00_model_states.pt").write_bytes(b"never opened")
     manifest = CheckpointManifest(
         identity="0" * 32,

@@ -294,8 +294,9 @@ def _page(run: HostileRun) -> None:
 
 
 def _card(run: HostileRun) -> None:
-    from export.model_card import CardFacts, write_card
     from export.verify_logits import Comparison
+
+    from export.model_card import CardFacts, write_card
 
     comparison = Comparison(3, 72, 1e-6, 4.0, 1.0, "the river", " runs")
     facts = CardFacts(run.export, run.manifest, run.checkpoint.name, 35776, 290, comparison)
@@ -328,22 +329,24 @@ def _checkpoint(run: HostileRun) -> None:
         checkpoint.weight(parameter, torch.float32)
 
 
-def _verify_logits(run: HostileRun) -> None:
+def _prove_model(run: HostileRun) -> None:
     from bloomery.checkpoint.weights import Checkpoint
-    from export.verify_logits import check, compare
+    from bloomery.spec.transformers_families.choose import family_for_export
+    from export.proof.prove import Written, checkpoint_reference, prove
 
-    comparison = compare(run.model, Checkpoint(run.checkpoint, run.export.model))
-    check(comparison, run.export.export.tolerance, where="here")
+    checkpoint = Checkpoint(run.checkpoint, run.export.model)
+    manifest, tolerance = checkpoint.manifest, run.export.export.tolerance
+    family = family_for_export(run.export.model)
+    written = Written(run.model, family, manifest.vocabulary_rows, manifest.vocabulary_size, 1000)
+    prove(written, checkpoint, checkpoint_reference(checkpoint), tolerance, failed=run.model)
 
 
 def _tokenizer(run: HostileRun) -> None:
-    from bloomery.checkpoint.weights import Checkpoint
-    from export.verify_logits import compare
     from export.write_configs import copy_tokenizer, read_tokenizer
 
     read_tokenizer(run.paths.tokenizer, run.manifest.vocabulary_size)
     copy_tokenizer(run.paths.tokenizer, run.model)
-    compare(run.model, Checkpoint(run.checkpoint, run.export.model))
+    _prove_model(run)
 
 
 def _index(run: HostileRun) -> None:
@@ -403,7 +406,7 @@ VERBS: dict[str, Callable[[HostileRun], None]] = {
     "card": _card,
     "publish": _publish,
     "checkpoint": _checkpoint,
-    "verify logits": _verify_logits,
+    "verify logits": _prove_model,
     "tokenizer": _tokenizer,
     "index": _index,
     "samples": _samples,

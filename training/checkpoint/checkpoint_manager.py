@@ -14,7 +14,6 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
-import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
@@ -22,6 +21,7 @@ from bloomery.base.atomic import explained
 from bloomery.base.errors import BloomeryError, CheckFailedError, ResourceError
 from bloomery.base.progress import say
 from bloomery.checkpoint.drift import DriftError, how_to_repair
+from bloomery.checkpoint.reference import reference_tensors
 from bloomery.contracts.checkpoint import REFERENCE_NAME, Change, CheckpointManifest, Repair, step_name
 from bloomery.contracts.file_entry import FileEntry
 from bloomery.contracts.index_manifest import IndexManifest
@@ -38,7 +38,7 @@ from training.checkpoint.finite import not_finite_in_trainer, not_finite_weight
 from training.checkpoint.load_checkpoint import load_checkpoint
 from training.checkpoint.needed_files import check_needed_files, random_file
 from training.checkpoint.randomness import random_states, restore_random_states, seed_all
-from training.checkpoint.reference_logits import reference_logits
+from training.checkpoint.reference_logits import ReferenceSamples, compute_reference
 from training.checkpoint.seal_checkpoint import CheckpointFolders
 from training.checkpoint.shard_writer import NotFiniteError, ShardWriter
 from training.checkpoint.software_versions import changed_versions, software_versions
@@ -60,7 +60,7 @@ class CheckpointManager:
     """The checkpoints of one training, in `folder`."""
 
     def __init__(
-        self, trainer: Trainer, folder: Path, identity: str, index: IndexManifest, tokens: torch.Tensor
+        self, trainer: Trainer, folder: Path, identity: str, index: IndexManifest, samples: ReferenceSamples
     ) -> None:
         """Attach the manager to the trainer's engine.
 
@@ -69,13 +69,13 @@ class CheckpointManager:
             folder: folder of the checkpoints.
             identity: identity of the training (`bloomery.contracts.resume_policy`).
             index: manifest of the token index.
-            tokens: tokens for the reference logits, int64 [samples, length].
+            samples: samples of the reference.
         """
         self._trainer = trainer
         self._store = CheckpointFolders(folder, trainer.stage.training.checkpoint)
         self._identity = identity
         self._index = index
-        self._tokens = tokens
+        self._samples = samples
         self._changes: list[Change] = []
         self._repairs: list[Repair] = []
         self.changed: list[Change] = []
@@ -208,9 +208,9 @@ class CheckpointManager:
             self._writer.note_not_finite(not_finite_weight(trainer))
         with contextlib.redirect_stdout(io.StringIO()):
             trainer.engine.save_checkpoint(str(work.parent), tag=name, save_latest=False)
-        logits = reference_logits(trainer, self._tokens)
-        if logits is not None and mesh.tensor_rank == 0:
-            self._writer.save_tensors({"tokens": self._tokens, "logits": logits}, work / REFERENCE_NAME)
+        if (reference := compute_reference(trainer, self._samples, self._index.vocabulary_size)) is not None:
+            tensors, metadata = reference_tensors(reference)
+            self._writer.save_tensors(tensors, work / REFERENCE_NAME, metadata)
         self._writer.save_tensors(random_states(mesh.device), work / random_file(mesh.rank))
         self._writer.end()
         self._pending = position

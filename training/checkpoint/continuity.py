@@ -17,6 +17,7 @@ from torch.nn import functional
 
 from bloomery.base.atomic import write_bytes
 from bloomery.base.errors import CheckFailedError
+from bloomery.checkpoint.reference import read_reference, reference_tensors
 from bloomery.contracts.checkpoint import (
     REFERENCE_BEFORE_REPAIR_NAME,
     REFERENCE_NAME,
@@ -28,7 +29,7 @@ from bloomery.contracts.checkpoint import (
 from bloomery.contracts.file_entry import FileEntry
 from training.checkpoint.collective_calls import damage_on_any_rank, from_every_rank, from_rank_0
 from training.checkpoint.finite import is_finite
-from training.checkpoint.reference_logits import reference_logits
+from training.checkpoint.reference_logits import ReferenceSamples, compute_reference, reference_logits
 from training.loop.build_engine import Trainer
 
 _OLDER_CHECKPOINT = "to resume from an older checkpoint, move this one away and run the same command again"
@@ -91,7 +92,7 @@ def check_continuity(trainer: Trainer, folder: Path, manifest: CheckpointManifes
     own = None if logits is None else compare(tokens, expected, logits.cpu())
     found = next(each for each in from_every_rank(lambda: own) if each is not None)
     if repaired:
-        return _add_reference(trainer, folder, manifest, tokens, logits, found)
+        return _add_reference(trainer, folder, manifest, found)
     if not found.holds:
         raise CheckFailedError(
             f"the loaded network differs from the saved network: {found}",
@@ -135,32 +136,33 @@ def _read_reference(path: Path, trainer: Trainer, *, finite: bool) -> tuple[torc
     return tokens, logits
 
 
-def _add_reference(
-    trainer: Trainer,
-    folder: Path,
-    manifest: CheckpointManifest,
-    tokens: torch.Tensor,
-    logits: torch.Tensor | None,
-    found: Continuity,
-) -> Continuity:
-    """Add the loaded network's reference logits to a repaired checkpoint. Collective.
+def _add_reference(trainer: Trainer, folder: Path, manifest: CheckpointManifest, found: Continuity) -> Continuity:
+    """Add the loaded network's reference to a repaired checkpoint. Collective.
 
-    A repair changes weights, so the logits from before the repair no longer fit the network. Later loads and exports
-    are compared with the new logits. If this function is interrupted, the next load calls it again.
+    A repair changes weights, so the reference from before the repair no longer fits the network. Later loads and
+    exports are compared with the new reference. If this function is interrupted, the next load calls it again.
 
     Raises:
-        CheckFailedError: the logits are not finite.
+        CheckFailedError: the logits are not finite, or the reference from before the repair is damaged.
     """
+    samples: list[ReferenceSamples] = []
+    before = folder / REFERENCE_BEFORE_REPAIR_NAME
+    problem = damage_on_any_rank(lambda: samples.append(_samples_of(before, manifest.vocabulary_size)))
+    if problem is not None:
+        raise CheckFailedError(
+            f"the reference logits cannot be used: {problem}", where=str(folder), expected=_OLDER_CHECKPOINT
+        )
+    reference = compute_reference(trainer, samples[0], manifest.vocabulary_size)
 
     def write() -> None:
-        if logits is not None and trainer.mesh.tensor_rank == 0:
-            write_bytes(folder / REFERENCE_NAME, save({"tokens": tokens, "logits": logits.cpu().contiguous()}))
+        if reference is not None:
+            write_bytes(folder / REFERENCE_NAME, save(*reference_tensors(reference)))
 
     def add() -> None:
         files = dict(sorted({**manifest.files, REFERENCE_NAME: FileEntry.of(folder / REFERENCE_NAME)}.items()))
         write_manifest(folder, manifest.model_copy(update={"files": files}))
 
-    if not all(from_every_rank(lambda: logits is None or bool(logits.isfinite().all()))):
+    if not all(from_every_rank(lambda: reference is None or bool(reference.logits.isfinite().all()))):
         raise CheckFailedError(
             f"the logits of the repaired network are not finite: {found}",
             where=str(folder),
@@ -170,6 +172,12 @@ def _add_reference(
     from_every_rank(write)
     from_rank_0(add)
     return replace(found, repaired=True)
+
+
+def _samples_of(path: Path, vocabulary: int) -> ReferenceSamples:
+    """Return the samples of a reference file."""
+    reference = read_reference(path, vocabulary)
+    return ReferenceSamples(reference.tokens, tuple((each.name, each.tokens) for each in reference.long))
 
 
 def compare(tokens: torch.Tensor, expected: torch.Tensor, logits: torch.Tensor) -> Continuity:

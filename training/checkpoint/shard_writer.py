@@ -97,11 +97,13 @@ class ShardWriter(CheckpointEngine):  # type: ignore[misc]
             lambda handle: torch.save(state, handle),
         )
 
-    def save_tensors(self, tensors: dict[str, torch.Tensor], path: Path) -> None:
-        """Check a small safetensors file, and write it now or in the background."""
+    def save_tensors(
+        self, tensors: dict[str, torch.Tensor], path: Path, metadata: dict[str, str] | None = None
+    ) -> None:
+        """Check a small safetensors file, and write it with its metadata now or in the background."""
         # The content is copied now, so check it now too. `tensors` may change before the thread writes the file.
         not_finite = not_finite_in_file(path.name, tensors, self._parameters)
-        data = save({name: tensor.cpu().contiguous() for name, tensor in tensors.items()})
+        data = save({name: tensor.cpu().contiguous() for name, tensor in tensors.items()}, metadata)
         self._take(path, lambda: not_finite, lambda handle: handle.write(data))
 
     def note_not_finite(self, tensor: str | None) -> None:

@@ -27,7 +27,7 @@ from bloomery.spec.trajectory import trajectory
 from training.checkpoint.checkpoint_manager import CheckpointManager
 from training.checkpoint.collective_calls import from_rank_0
 from training.checkpoint.randomness import random_states
-from training.checkpoint.reference_logits import reference_tokens
+from training.checkpoint.reference_logits import reference_samples
 from training.guards.anomaly_guard import AnomalyGuard, past_iterations
 from training.guards.replicas import check_replicas
 from training.loop.build_engine import Trainer, build_trainer, draw_initial_weights
@@ -226,8 +226,8 @@ def open_training(
     rows = embedding_rows(newest, index.vocabulary_size, stage.model, training.parallel.tensor)
     trainer = build_trainer(stage, mesh, rows, with_initial_weights=False)
     own = identity(stage, index)
-    tokens = reference_tokens(reader, index.sequence_length)
-    checkpoints = CheckpointManager(trainer, paths.checkpoints, own, index, tokens)
+    samples = reference_samples(reader, index.sequence_length)
+    checkpoints = CheckpointManager(trainer, paths.checkpoints, own, index, samples)
     position = checkpoints.load(lambda iteration: check_replicas(trainer, random_states(mesh.device), iteration))
     if position == START:
         # No checkpoint has this position, so none was loaded.

@@ -114,13 +114,13 @@ def test_a_second_workflow_is_refused_and_removes_nothing(
             {"family": "bert", "positions": "learned", "embedding_layernorm": False},
             "can be planned, but not trained yet",
         ),
-        ("export_wanted", {"positions": "learned"}, "can be trained, but not exported yet"),
+        ("export_wanted", {"positions": "learned"}, "needs the exported model, but export.enabled is false"),
     ],
 )
 def test_an_unsupported_model_is_refused_only_if_its_training_or_export_is_requested(
     tmp_path: Path, steps: list[str], caplog: pytest.LogCaptureFixture, wanted: str, model: dict[str, Any], said: str
 ) -> None:
-    session = WorkflowSession(planned(tmp_path, model=model), LOGGER)
+    session = WorkflowSession(planned(tmp_path, model=model, export={"enabled": False}), LOGGER)
     start(session)
     assert steps == ["start_watcher"]
     setattr(session, wanted, True)

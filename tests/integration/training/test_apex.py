@@ -46,7 +46,7 @@ def _train(trainings: list[list[TrainStage]], folder: Path) -> list[dict[str, An
     from bloomery.spec.choose_kernels import MachineFacts
     from bloomery.spec.position import Position
     from training.checkpoint.checkpoint_manager import CheckpointManager
-    from training.checkpoint.reference_logits import reference_tokens
+    from training.checkpoint.reference_logits import reference_samples
     from training.loop.build_engine import build_trainer
     from training.model import kernels
     from training.model.norm import LayerNorm
@@ -58,7 +58,7 @@ def _train(trainings: list[list[TrainStage]], folder: Path) -> list[dict[str, An
     here = MachineFacts(cuda=True, capability=(9, 0), apex=Apex.REAL)
     kernels.MachineFacts = SimpleNamespace(here=lambda **_: here)  # type: ignore[misc,assignment]
     mesh, reader = build_mesh(trainings[0][0].training.parallel), SampleReader(folder / "index")
-    index, tokens = read_index_manifest(folder / "index/index.json"), reference_tokens(reader, LENGTH)
+    index, samples = read_index_manifest(folder / "index/index.json"), reference_samples(reader, LENGTH)
     samples = torch.from_numpy(np.stack([reader.train(sample) for sample in range(ENDS[-1] * BATCH)]))
 
     def run(number: int, stages: list[TrainStage]) -> dict[str, Any]:
@@ -69,7 +69,7 @@ def _train(trainings: list[list[TrainStage]], folder: Path) -> list[dict[str, An
             assert isinstance(trainer.engine.optimizer.optimizer, FusedAdam) is taken
             norms = [module for module in trainer.network.modules() if isinstance(module, LayerNorm)]
             assert [norm.kernel for norm in norms] == [fused_layer_norm_affine if taken else None] * 6
-            checkpoints = CheckpointManager(trainer, folder / str(number), "this training", index, tokens)
+            checkpoints = CheckpointManager(trainer, folder / str(number), "this training", index, samples)
             done = checkpoints.load().iteration
             for step in range(done, last):
                 rows = samples[step * BATCH : (step + 1) * BATCH]

@@ -33,7 +33,7 @@ class Training:
         from bloomery.contracts.resume_policy import identity
         from bloomery.contracts.sample_reader import SampleReader
         from training.checkpoint.checkpoint_manager import CheckpointManager
-        from training.checkpoint.reference_logits import reference_tokens
+        from training.checkpoint.reference_logits import reference_samples
         from training.loop.build_engine import build_trainer
         from training.parallel.mesh import build_mesh
 
@@ -46,7 +46,7 @@ class Training:
             run / "train" / "checkpoints",
             identity(configuration, self.index),
             self.index,
-            reference_tokens(self.reader, self.index.sequence_length),
+            reference_samples(self.reader, self.index.sequence_length),
         )
         self.position = self.checkpoints.load()
 

@@ -188,10 +188,10 @@ class _Training:
 
     def open(self, folder: Path) -> Any:
         from training.checkpoint.checkpoint_manager import CheckpointManager
-        from training.checkpoint.reference_logits import reference_tokens
+        from training.checkpoint.reference_logits import reference_samples
 
-        tokens = reference_tokens(self.reader, self.index.sequence_length)
-        return CheckpointManager(self.trainer, folder, "this training", self.index, tokens)
+        samples = reference_samples(self.reader, self.index.sequence_length)
+        return CheckpointManager(self.trainer, folder, "this training", self.index, samples)
 
     def step(self, position: Any) -> tuple[Any, list[float]]:
         """Train one iteration. Return the new position and what the iteration computed."""

@@ -62,7 +62,7 @@ def _go_on(configuration: TrainStage, run: Path, loads: bool, saves_at: int | No
     from bloomery.spec.layout import micro_batch_starts
     from bloomery.spec.position import Position
     from training.checkpoint.checkpoint_manager import CheckpointManager
-    from training.checkpoint.reference_logits import reference_tokens
+    from training.checkpoint.reference_logits import reference_samples
     from training.loop.build_engine import build_trainer
     from training.parallel.mesh import build_mesh
 
@@ -70,7 +70,7 @@ def _go_on(configuration: TrainStage, run: Path, loads: bool, saves_at: int | No
     trainer = build_trainer(configuration, mesh, ROWS)
     index = read_index_manifest(run / "index" / "index.json")
     checkpoints = CheckpointManager(
-        trainer, run / "checkpoints", "this training", index, reference_tokens(reader, LENGTH)
+        trainer, run / "checkpoints", "this training", index, reference_samples(reader, LENGTH)
     )
     position, curve = checkpoints.load(), {}
     assert bool(position.iteration) is loads
@@ -195,17 +195,17 @@ def _save_as(configuration: TrainStage, run: Path) -> int:
     from bloomery.spec.position import Position
     from training.checkpoint.checkpoint_manager import CheckpointManager
     from training.checkpoint.load_checkpoint import load_checkpoint
-    from training.checkpoint.reference_logits import reference_tokens
+    from training.checkpoint.reference_logits import reference_samples
     from training.loop.build_engine import build_trainer
     from training.parallel.mesh import build_mesh
 
     trainer = build_trainer(configuration, build_mesh(configuration.training.parallel), ROWS)
     load_checkpoint(trainer, run / "old", read_checkpoint(run / "old"))
-    index, tokens = (
+    index, samples = (
         read_index_manifest(run / "index" / "index.json"),
-        reference_tokens(SampleReader(run / "index"), LENGTH),
+        reference_samples(SampleReader(run / "index"), LENGTH),
     )
-    checkpoints = CheckpointManager(trainer, run / "checkpoints", "this training", index, tokens)
+    checkpoints = CheckpointManager(trainer, run / "checkpoints", "this training", index, samples)
     checkpoints.save(Position(SAVED, SAVED * BATCH, SAVED * BATCH * LENGTH))
     return int(trainer.engine.global_steps)
 

@@ -1,0 +1,184 @@
+"""Compute with the pieces of a checkpoint's tensor ranks, as the training does: each rank computes its part, and the
+parts are added.
+
+This forward pass uses no code of transformers and no merged weight. It shows where a wrong export differs, and it is
+the reference of checkpoints that have none.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+import torch
+from torch.nn import functional
+
+from export.proof.forward_model import Observe, slice_rows
+
+if TYPE_CHECKING:
+    from bloomery.config.model import ModelConfig
+    from bloomery.spec.placement import Parameter
+
+
+class Pieces(Protocol):
+    """A checkpoint whose parameters are split over tensor ranks."""
+
+    model: ModelConfig
+    parameters: list[Parameter]
+    ranks: int
+
+    def shards(self, parameter: Parameter) -> list[torch.Tensor]:
+        """Return the parameter's tensor on each tensor rank."""
+        ...
+
+
+class SplitModel:
+    """A network that computes with the pieces of each rank (see `export.proof.forward_model.ForwardModel`)."""
+
+    def __init__(self, pieces: Pieces) -> None:
+        """Prepare to read the pieces. The network must be a GPT."""
+        self._pieces, self._model = pieces, pieces.model
+        self._parameters = {each.name: each for each in pieces.parameters}
+
+    @torch.no_grad()
+    def hidden(self, samples: Sequence[torch.Tensor], observe: Observe | None = None) -> list[torch.Tensor]:
+        """Compute the output of the final LayerNorm for each sample: int64 [length] -> fp32 [length, hidden]."""
+        report = observe or _ignore
+        states = [self._embed(tokens, sample, report) for sample, tokens in enumerate(samples)]
+        for block in range(self._model.layers):
+            for step in (self._attention, self._feed_forward):
+                states = step(f"h.{block}", states, report)
+        return [self._norm("ln_f", state, sample, report) for sample, state in enumerate(states)]
+
+    def head_slices(self) -> Iterator[tuple[int, torch.Tensor]]:
+        """Yield the first row and the fp32 rows of consecutive slices of the head's matrix."""
+        shards = self._shards("word_embeddings.weight" if self._model.tied_embeddings else "lm_head.weight")
+        first, rows = 0, slice_rows(self._model.hidden_size)
+        for shard in shards:
+            for start in range(0, len(shard), rows):
+                part = shard[start : start + rows].float()
+                yield first, part
+                first += len(part)
+
+    def _shards(self, name: str) -> list[torch.Tensor]:
+        return self._pieces.shards(self._parameters[name])
+
+    def _replica(self, name: str) -> torch.Tensor:
+        """Return a replicated parameter in fp32."""
+        return self._shards(name)[0].float()
+
+    def _embed(self, tokens: torch.Tensor, sample: int, report: Observe) -> torch.Tensor:
+        """Return the input of the first block, [length, hidden]."""
+        x = torch.zeros(len(tokens), self._model.hidden_size)
+        first = 0
+        for shard in self._shards("word_embeddings.weight"):
+            here = ((tokens >= first) & (tokens < first + len(shard))).nonzero().flatten()
+            x[here] = shard[tokens[here] - first].float()
+            first += len(shard)
+        report("word_embeddings", sample, x)
+        if self._model.embedding_layernorm:
+            x = self._norm("word_embeddings_layernorm", x, sample, report)
+        if self._model.positions == "learned":
+            positions = self._replica("position_embeddings.weight")[: len(tokens)]
+            report("position_embeddings", sample, positions)
+            x = x + positions
+        return x
+
+    def _norm(self, name: str, x: torch.Tensor, sample: int, report: Observe) -> torch.Tensor:
+        weight, bias = self._replica(f"{name}.weight"), self._replica(f"{name}.bias")
+        found = functional.layer_norm(x, (x.shape[-1],), weight, bias, self._model.layer_norm_epsilon)
+        report(name, sample, found)
+        return found
+
+    def _attention(self, block: str, states: list[torch.Tensor], report: Observe) -> list[torch.Tensor]:
+        """Add the output of self-attention to each state."""
+        normed = [self._norm(f"{block}.input_layernorm", x, sample, report) for sample, x in enumerate(states)]
+        name = f"{block}.self_attention"
+        fused = self._column(f"{name}.query_key_value", normed, report)
+        mixed = [[self._mix(part, rank) for rank, part in enumerate(parts)] for parts in fused]
+        outputs = self._row(f"{name}.dense", mixed, report)
+        return [x + output for x, output in zip(states, outputs, strict=True)]
+
+    def _feed_forward(self, block: str, states: list[torch.Tensor], report: Observe) -> list[torch.Tensor]:
+        """Add the output of the feed-forward layer to each state."""
+        normed = [self._norm(f"{block}.post_attention_layernorm", x, sample, report) for sample, x in enumerate(states)]
+        wide = self._column(f"{block}.mlp.dense_h_to_4h", normed, report)
+        active = [[self._activate(part) for part in parts] for parts in wide]
+        outputs = self._row(f"{block}.mlp.dense_4h_to_h", active, report)
+        return [x + output for x, output in zip(states, outputs, strict=True)]
+
+    def _column(self, name: str, states: list[torch.Tensor], report: Observe) -> list[list[torch.Tensor]]:
+        """Return the output [length, features of the rank] of each rank, for each state."""
+        found: list[list[torch.Tensor]] = [[] for _ in states]
+        weights, biases = self._shards(f"{name}.weight"), self._shards(f"{name}.bias")
+        for weight, bias in zip(weights, biases, strict=True):
+            matrix, vector = weight.float(), bias.float()
+            for parts, x in zip(found, states, strict=True):
+                parts.append(functional.linear(x, matrix, vector))
+        for sample, parts in enumerate(found):
+            report(name, sample, torch.cat(parts, dim=-1))
+        return found
+
+    def _row(self, name: str, inputs: list[list[torch.Tensor]], report: Observe) -> list[torch.Tensor]:
+        """Return the sum over the ranks, plus the bias, for the inputs [length, features of the rank] of each state."""
+        found: list[torch.Tensor | None] = [None] * len(inputs)
+        for rank, weight in enumerate(self._shards(f"{name}.weight")):
+            matrix = weight.float()
+            for sample, parts in enumerate(inputs):
+                part, before = functional.linear(parts[rank], matrix), found[sample]
+                found[sample] = part if before is None else before + part
+        bias, sums = self._replica(f"{name}.bias"), []
+        for sample, whole in enumerate(found):
+            assert whole is not None, "there is at least one rank"
+            sums.append(whole + bias)
+            report(name, sample, sums[-1])
+        return sums
+
+    def _activate(self, x: torch.Tensor) -> torch.Tensor:
+        if self._model.activation == "swiglu":
+            gate, up = x[:, 0::2], x[:, 1::2]
+            return functional.silu(gate) * up
+        return functional.gelu(x, approximate="tanh")
+
+    def _mix(self, fused: torch.Tensor, rank: int) -> torch.Tensor:
+        """Compute attention from one rank's queries, keys and values: [length, 3 x features] -> [length, features]."""
+        size = self._model.head_size
+        length = len(fused)
+        query, key, value = fused.reshape(length, -1, 3, size).movedim(1, 0).unbind(dim=-2)
+        if self._model.positions == "rotary":
+            cosine, sine = _rotation(length, size, self._model.rotary_base)
+            query, key = _rotated(query, cosine, sine), _rotated(key, cosine, sine)
+        scores = query @ key.transpose(-1, -2) / math.sqrt(size)
+        position = torch.arange(length)
+        distance = position[:, None] - position[None]
+        if self._model.positions == "alibi":
+            local = len(query)
+            slopes = torch.tensor(_slopes(self._model.heads)[rank * local : (rank + 1) * local])
+            scores -= slopes[:, None, None] * distance
+        scores.masked_fill_(distance < 0, -torch.inf)
+        return (scores.softmax(dim=-1) @ value).movedim(0, 1).reshape(length, -1)
+
+
+def _ignore(name: str, sample: int, value: torch.Tensor) -> None:
+    """Do nothing with the output of a module."""
+
+
+def _slopes(heads: int) -> list[float]:
+    """Return ALiBi's slope of each head (arXiv:2108.12409, section 3)."""
+    power = 1 << (heads.bit_length() - 1)
+    slopes = [2.0 ** (-8 * (head + 1) / power) for head in range(power)]
+    return slopes + [2.0 ** (-4 * (2 * head + 1) / power) for head in range(heads - power)]
+
+
+def _rotation(length: int, size: int, base: float) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return cosines and sines of rotary positions (arXiv:2104.09864), [length, size] each."""
+    frequencies = torch.pow(base, -torch.arange(0, size, 2) / size)
+    angles = (torch.arange(length)[:, None] * frequencies).repeat(1, 2)
+    return angles.cos(), angles.sin()
+
+
+def _rotated(x: torch.Tensor, cosine: torch.Tensor, sine: torch.Tensor) -> torch.Tensor:
+    """Rotate the pairs of features (i, i + size / 2) of [heads, length, size]."""
+    first, second = x.chunk(2, dim=-1)
+    return x * cosine + torch.cat((-second, first), dim=-1) * sine
