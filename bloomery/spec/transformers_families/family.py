@@ -79,6 +79,14 @@ class Family:
     """Function that returns the keys of the section `model` from the values of config.json."""
     needs_4h: bool = False
     """Whether the feed-forward width must be 4 x hidden_size."""
+    buffers: tuple[str, ...] = ()
+    """Ends of the names of tensors that old weight files contain, although they are no weights, such as masks."""
+
+    @property
+    def prefix(self) -> str:
+        """Beginning of the names of all tensors except the head's. A folder of the class without a head, such as
+        `BloomModel`, has the same names without it."""
+        return self.blocks.partition(".")[0] + "."
 
     def target(self, parameter: Parameter) -> Target:
         """Return the place of a declared parameter in transformers, with the block's number filled in.

@@ -78,4 +78,5 @@ GPT_NEOX = Family(
         "use_parallel_residual": False,
     },
     model=_model,
+    buffers=(".attention.bias", ".attention.masked_bias", ".attention.rotary_emb.inv_freq"),
 )
