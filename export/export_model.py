@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import bloomery
-from bloomery.base.errors import CheckFailedError, InputError
+from bloomery.base.errors import CheckFailedError, ConfigError, InputError
 from bloomery.base.folders import atomic_folder
 from bloomery.base.progress import say
 from bloomery.checkpoint.weights import Checkpoint
@@ -24,7 +24,7 @@ from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.result import Place, new_result
 from bloomery.spec.placement import Placement
 from bloomery.spec.transformers_families.choose import family_for_export
-from bloomery.spec.weight_files import MAX_SHARD_BYTES, PRECISION_DTYPES, export_dtype
+from bloomery.spec.weight_files import MAX_SHARD_BYTES, PRECISION_DTYPES, export_dtype, exported_rows
 from export.choose_checkpoint import choose_checkpoint
 from export.model_card import CardFacts, write_card
 from export.proof.comparison import Comparison
@@ -154,7 +154,14 @@ def _write_files(
             expected="at least one row for each entry of the tokenizer; the checkpoint and the tokenizer must be "
             "from the same training",
         )
-    rows = tokenizer.size if stage.export.vocabulary == "trim" else manifest.vocabulary_rows
+    rows = exported_rows(stage.export, manifest.vocabulary_rows, tokenizer.size)
+    if not tokenizer.size <= rows <= manifest.vocabulary_rows:
+        raise ConfigError(
+            f"{rows} embedding rows cannot be exported",
+            where="export.vocabulary",
+            expected=f"'keep', 'trim' or a number from {tokenizer.size} (entries of the tokenizer) to "
+            f"{manifest.vocabulary_rows} (rows of the checkpoint)",
+        )
     config = transformers_config(family, stage.model, rows, manifest.tensor_parallel, tokenizer, dtype)
     layers = _layers(checkpoint, family, dtype, rows)
     check_tensors(config, {tensor.name: tensor.shape for layer in layers for tensor in layer.tensors})

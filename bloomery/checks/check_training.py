@@ -43,7 +43,16 @@ def refuse_contradictions(training: TrainingConfig, *, where: str) -> None:
 
 def training_contradictions(config: RunConfig) -> list[Contradiction]:
     """Find keys of `model`, `training` and `tokenizer` that are each valid but contradict each other."""
-    checks = (_of_layout, _of_padding, _of_lengths, _of_tokens, _of_cooldown, _of_skips, _of_kernels)
+    checks = (
+        _of_layout,
+        _of_padding,
+        _of_initial_checkpoint,
+        _of_lengths,
+        _of_tokens,
+        _of_cooldown,
+        _of_skips,
+        _of_kernels,
+    )
     return [found for check in checks for found in check(config)]
 
 
@@ -102,6 +111,19 @@ def _of_padding(config: RunConfig) -> list[Contradiction]:
         keys = (key, "model.vocabulary_multiple", "training.parallel.tensor")
         problems.append(Contradiction(message, keys, rows, right))
     return problems
+
+
+def _of_initial_checkpoint(config: RunConfig) -> list[Contradiction]:
+    """Check that a training that starts with the weights of a checkpoint also has an existing tokenizer."""
+    place, key = config.training.initial_checkpoint, "training.initial_checkpoint"
+    if place is None or config.tokenizer.existing is not None:
+        return []
+    message = (
+        f"{key} is set, but tokenizer.existing is null: the token ids of a new tokenizer would have other meanings than "
+        "those that the weights have learned"
+    )
+    right = "the tokenizer of the checkpoint, such as FOLDER/tokenizer of an imported folder, for tokenizer.existing"
+    return [Contradiction(message, (key, "tokenizer.existing"), place, right)]
 
 
 def _of_lengths(config: RunConfig) -> list[Contradiction]:

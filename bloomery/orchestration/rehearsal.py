@@ -60,6 +60,8 @@ def rehearsal(config: RunConfig, site: Site, nodes: int) -> dict[str, Any]:
     values["index"] = values.get("index", {}) | {"validation_share": max(config.index.validation_share, 0.1)}
     values["model"] |= _model(config.model, tensor, pipeline)
     values["training"] |= _training(training, tensor, pipeline, data)
+    # The weights of the full network do not fit the small one.
+    values["training"].pop("initial_checkpoint", None)
     values.get("export", {}).pop("model_name", None)
     values["publish"] = {"hub": False}
     values.pop("plan", None)

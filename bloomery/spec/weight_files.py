@@ -40,6 +40,13 @@ def export_dtype(export: ExportConfig, precision: str) -> str:
     return export.dtype or PRECISION_DTYPES[precision]
 
 
+def exported_rows(export: ExportConfig, rows: int, entries: int) -> int:
+    """Return the number of exported embedding rows, given the rows of the training and the tokenizer's entries."""
+    if isinstance(export.vocabulary, int):
+        return export.vocabulary
+    return rows if export.vocabulary == "keep" else entries
+
+
 def weight_files(config: RunConfig) -> WeightFiles:
     """Return the file layout of the weights of `config`'s model.
 
@@ -48,7 +55,7 @@ def weight_files(config: RunConfig) -> WeightFiles:
     The workflow can therefore always name the index as an output.
     """
     model, tokenizer = config.model, config.tokenizer
-    largest = planned_rows(config) if config.export.vocabulary == "keep" else tokenizer.vocabulary_size
+    largest = exported_rows(config.export, planned_rows(config), tokenizer.vocabulary_size)
     item = DTYPE_BYTES[export_dtype(config.export, config.training.precision)]
     if parameter_count(model, largest) * item <= MAX_SHARD_BYTES:
         return WeightFiles(WEIGHTS_NAME, MAX_SHARD_BYTES)

@@ -5,13 +5,35 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
 from bloomery.base.atomic import read_json
 from bloomery.base.errors import InputError
 from bloomery.spec.weight_files import INDEX_NAME, WEIGHTS_NAME
+
+
+class Weights(Protocol):
+    """Weights that a model computes with, by their names in transformers."""
+
+    shapes: dict[str, tuple[int, ...]]
+
+    def tensor(self, name: str) -> torch.Tensor:
+        """Return a tensor in fp32."""
+        ...
+
+    def slices(self, name: str, rows: int) -> Iterator[tuple[int, torch.Tensor]]:
+        """Yield the first row and the fp32 rows of consecutive slices of `rows` rows of a tensor."""
+        ...
+
+    def rows(self, name: str, wanted: torch.Tensor, slice_rows: int) -> torch.Tensor:
+        """Return the rows `wanted` (int64 [count]) of a matrix in fp32, and read `slice_rows` rows at a time."""
+        ...
+
+    def close(self) -> None:
+        """Close all files."""
+        ...
 
 
 class WeightFiles:
