@@ -1,4 +1,4 @@
-"""Copy nested containers of tensors into a form whose files of `torch.save` have equal bytes if the states are equal."""
+"""Copy nested containers of tensors so that equal states give files of `torch.save` with equal bytes."""
 
 from __future__ import annotations
 

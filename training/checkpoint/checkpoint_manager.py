@@ -23,6 +23,7 @@ from bloomery.base.progress import say
 from bloomery.checkpoint.drift import DriftError, how_to_repair
 from bloomery.checkpoint.files import random_file
 from bloomery.checkpoint.reference import reference_tensors
+from bloomery.checkpoint.software_versions import changed_versions, software_versions
 from bloomery.contracts.checkpoint import REFERENCE_NAME, Change, CheckpointManifest, Repair, step_name
 from bloomery.contracts.file_entry import FileEntry
 from bloomery.contracts.index_manifest import IndexManifest
@@ -42,7 +43,6 @@ from training.checkpoint.randomness import random_states, restore_random_states,
 from training.checkpoint.reference_logits import ReferenceSamples, compute_reference
 from training.checkpoint.seal_checkpoint import CheckpointFolders
 from training.checkpoint.shard_writer import NotFiniteError, ShardWriter
-from bloomery.checkpoint.software_versions import changed_versions, software_versions
 from training.loop.build_engine import Trainer
 
 
