@@ -1,8 +1,8 @@
 """Read which network a transformers folder contains, from its config.json.
 
 The class of transformers fills in the defaults and translates old names of keys, so that a key that config.json leaves
-out has the value that transformers would use. The table of the family then decides whether the training computes exactly
-this network.
+out has the value that transformers would use. The table of the family then decides whether the training computes
+exactly this network.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import torch
@@ -10,7 +10,7 @@ import torch
 from bloomery.base.errors import InputError
 from bloomery.spec.parameters import declare
 from bloomery.spec.placement import Parameter
-from bloomery.spec.transformers_families.family import HEAD
+from bloomery.spec.transformers_families.family import HEAD, Transform
 from bloomery.spec.weight_files import DTYPE_BYTES, PRECISION_DTYPES
 from export.from_transformers.find_weights import Tensors, open_weights, weight_files
 from export.from_transformers.read_network import Network
@@ -145,27 +145,39 @@ class SourceWeights:
         path, own = self._files[name]
         return self._opened(path).tensor(own)
 
-    def weight(self, parameter: Parameter) -> torch.Tensor:
-        """Return a declared parameter in the order of the training, contiguous and in the type `dtype`.
-
-        Rows of the embedding that the folder does not have are zero.
+    def part(self, parameter: Parameter, wanted: range | None) -> torch.Tensor:
+        """Return a declared parameter in fp32, contiguous and not rounded, or only the indices `wanted` of its split
+        dimension. Rows of the embedding that the folder does not have are zero.
 
         Raises:
-            InputError: a value is not finite, or becomes infinite in the type `dtype`.
+            InputError: a value is not finite, or too large for the precision.
         """
         target = self.network.family.target(parameter)
-        tensor = self._stored(target.name).to(self.dtype)
-        if not bool(tensor.isfinite().all()):
-            raise InputError(
-                f"the tensor {target.name} has values that are not finite in {self.precision}",
-                where=str(self._files[target.name][0]),
-                expected="finite weights; if the weights of the folder are finite, choose another --precision",
-            )
-        found = to_training(tensor, target.transform, self.network.model.heads)
-        missing = parameter.shape[0] - found.shape[0]
+        stored, dimension = self._stored(target.name), parameter.placement.dimension
+        if target.transform is Transform.NONE and wanted is not None and dimension is not None:
+            # Only this part of a memory-mapped file is read.
+            size = stored.shape[dimension]
+            there = range(min(wanted.start, size), min(wanted.stop, size))
+            found = stored.narrow(dimension, there.start, len(there)).float()
+            wanted_here: range | None = None
+            missing = len(wanted) - len(there)
+        else:
+            found = to_training(stored.float(), target.transform, self.network.model.heads)
+            wanted_here, missing = wanted, parameter.shape[0] - found.shape[0]
+        self._check_range(target.name, found)
         if missing:
             found = torch.cat((found, found.new_zeros(missing, *found.shape[1:])))
-        return found
+        if wanted_here is not None and dimension is not None:
+            found = found.narrow(dimension, wanted_here.start, len(wanted_here))
+        return found.contiguous()
+
+    def _check_range(self, name: str, found: torch.Tensor) -> None:
+        if found.numel() and not bool(found.abs().max() <= torch.finfo(self.dtype).max):  # also refuses NaN
+            raise InputError(
+                f"the tensor {name} has values that are not finite in {self.precision}",
+                where=str(self._files[name][0]),
+                expected="finite weights; if the weights of the folder are finite, choose another --precision",
+            )
 
     def tensor(self, name: str) -> torch.Tensor:
         """Return a tensor in fp32, after rounding it to the type `dtype`."""
@@ -179,11 +191,6 @@ class SourceWeights:
     def rows(self, name: str, wanted: torch.Tensor, slice_rows: int) -> torch.Tensor:
         """Return the rows `wanted` (int64 [count]) of a matrix in fp32, [count, columns]."""
         return self._stored(name)[wanted].to(self.dtype).float()
-
-
-def parameters_with_rows(network: Network, rows: int) -> Sequence[Parameter]:
-    """Return the declared parameters of the network with `rows` rows of the embedding."""
-    return declare(network.model, rows)
 
 
 def _exact(precision: str) -> tuple[str, ...]:

@@ -1,8 +1,8 @@
 """Load the weights of another training's checkpoint, or of an imported model, as the initial weights of a training.
 
-Only weights are loaded, from any layout and in any precision. The training starts at step 0 with an empty optimizer
-state. The fp32 master weights get the weights of the checkpoint before they are rounded to the precision of the
-training. Rows of the embedding that the checkpoint does not have are zero.
+Only the fp32 master weights are loaded, from any layout and in any precision, and rounded to the precision of the
+training. The training starts at step 0 with an empty optimizer state. Rows of the embedding that the checkpoint does not
+have are zero.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from bloomery.base.digest import digest_file, sha256_file
 from bloomery.base.errors import CheckFailedError, ConfigError
 from bloomery.base.progress import say
 from bloomery.checkpoint.merge import part_of
+from bloomery.checkpoint.optimizer_state import MASTER, OptimizerState
 from bloomery.checkpoint.weights import Checkpoint
 from bloomery.contracts.checkpoint import MANIFEST_NAME, CheckpointManifest
 from bloomery.contracts.index_manifest import IndexManifest
@@ -105,6 +106,7 @@ def _load(trainer: Trainer, folder: Path) -> None:
         InputError: a file is damaged.
     """
     checkpoint = Checkpoint(folder, verified=True)
+    state = OptimizerState(checkpoint)
     mesh, modules = trainer.mesh, trainer.network.local_modules()
     wanted = declare(trainer.stage.model, trainer.vocabulary_rows)
     for parameter, saved in zip(wanted, checkpoint.parameters, strict=True):
@@ -112,23 +114,23 @@ def _load(trainer: Trainer, folder: Path) -> None:
         if not held:
             continue
         target: Any = modules[held[0]].get_parameter(parameter.local_name)
-        weight = _part(checkpoint, saved, part_of(parameter, mesh.tensor_rank, mesh.tensor_size))
+        weight = _part(state, saved, part_of(parameter, mesh.tensor_rank, mesh.tensor_size))
         target.data.copy_(weight)
         if (mapping := getattr(target, "_hp_mapping", None)) is not None:
             here = mapping.lp_fragment_address
             mapping.hp_fragment.data.copy_(weight.flatten().narrow(0, here.start, here.numel))
 
 
-def _part(checkpoint: Checkpoint, saved: Parameter, wanted: range | None) -> torch.Tensor:
-    """Return the indices `wanted` of the split dimension in fp32. Indices that the checkpoint does not have are zero."""
+def _part(state: OptimizerState, saved: Parameter, wanted: range | None) -> torch.Tensor:
+    """Return the indices `wanted` of the split dimension in fp32. Indices that the checkpoint lacks are zero."""
     dimension = saved.placement.dimension
     if wanted is None or dimension is None:
-        return checkpoint.weight(saved, torch.float32)
+        return state.part(saved, MASTER)
     size = saved.shape[dimension]
     there = range(min(wanted.start, size), min(wanted.stop, size))
     if len(there) == len(wanted):
-        return checkpoint.weight(saved, torch.float32, there)
+        return state.part(saved, MASTER, there)
     found = torch.zeros(*saved.shape[:dimension], len(wanted), *saved.shape[dimension + 1 :])
     if there:
-        found.narrow(dimension, 0, len(there)).copy_(checkpoint.weight(saved, torch.float32, there))
+        found.narrow(dimension, 0, len(there)).copy_(state.part(saved, MASTER, there))
     return found
