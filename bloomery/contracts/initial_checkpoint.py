@@ -44,15 +44,13 @@ class ImportRecord(BaseModel):
     """Class of the model in transformers."""
     vocabulary_rows: Positive
     """Number of rows of the embedding in the source."""
-    checkpoint: str
-    """Path of the checkpoint in the imported folder."""
     files: dict[str, str]
     """SHA-256 of every file of the source that was read, by name."""
 
     @property
     def shown(self) -> str:
-        """The source in one line, such as `owner/name at 0f3c...`."""
-        return f"{self.repository} at {self.commit}" if self.repository else self.source
+        """The source in one line, such as `owner/name at 0f3c...`, or the name of a folder."""
+        return f"{self.repository} at {self.commit}" if self.repository else Path(self.source).absolute().name
 
 
 def read_import(folder: Path) -> ImportRecord:

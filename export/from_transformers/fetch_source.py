@@ -37,11 +37,6 @@ class Source:
     repository: str | None = None
     commit: str | None = None
 
-    @property
-    def shown(self) -> str:
-        """The source in one line, such as `owner/name at 0f3c...`."""
-        return f"{self.repository} at {self.commit}" if self.repository else self.name
-
 
 def fetch_source(name: str) -> Source:
     """Return the transformers folder `name`: a folder, or `owner/name[@revision]` on a Hub, which is downloaded.

@@ -163,7 +163,7 @@ def _write(
     keep = "keep" if rows == network.rows else network.rows
     export = ExportStage(name=name, model_name=name, export=ExportConfig(vocabulary=keep), model=model, licences={})
     write_stage(RunPaths(folder).config / "export.json", export)
-    write_model_keys(folder / "model.yaml", name, source.shown, model, entries, network.rows, output)
+    write_model_keys(folder / "model.yaml", name, record.shown, model, entries, network.rows, output)
     write_json(folder / IMPORT_NAME, record.model_dump(mode="json"))
     return record
 
@@ -186,8 +186,8 @@ def _manifest(
 ) -> CheckpointManifest:
     """Return the manifest, without files, of a checkpoint before the first iteration.
 
-    A training starts with it by the key `training.initial_checkpoint`. No training resumes from it, because its identity
-    is that of the source.
+    A training starts with it by the key `training.initial_checkpoint`. No training resumes from it, because its
+    identity is that of the source.
     """
     training = TrainingConfig.model_validate(
         {

@@ -1,8 +1,8 @@
 """Load the weights of another training's checkpoint, or of an imported model, as the initial weights of a training.
 
 Only the fp32 master weights are loaded, from any layout and in any precision, and rounded to the precision of the
-training. The training starts at step 0 with an empty optimizer state. Rows of the embedding that the checkpoint does not
-have are zero.
+training. The training starts at step 0 with an empty optimizer state. Rows of the embedding that the checkpoint lacks
+are zero.
 """
 
 from __future__ import annotations
