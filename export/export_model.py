@@ -164,7 +164,8 @@ def _write_files(
         )
     config = transformers_config(family, stage.model, rows, manifest.tensor_parallel, tokenizer, dtype)
     layers = _layers(checkpoint, family, dtype, rows)
-    check_tensors(config, {tensor.name: tensor.shape for layer in layers for tensor in layer.tensors})
+    tensors = [tensor for layer in layers for tensor in layer.tensors]
+    check_tensors(config, {family.loaded_name(tensor.name): tensor.shape for tensor in tensors})
     copy_tokenizer(paths.tokenizer, folder)
     write_configs(folder, config)
     return rows, write_weights(folder, layers, dtype, max_shard_bytes)
@@ -182,7 +183,7 @@ def _layers(checkpoint: Checkpoint, family: Family, dtype: str, rows: int) -> li
             trimmed = parameter.placement is Placement.VOCABULARY
             shape = (rows, *parameter.shape[1:]) if trimmed else parameter.shape
             target = family.target(parameter)
-            tensors.append(Tensor(target.name, target.shape(shape)))
+            tensors.append(Tensor(family.saved_name(target.name), target.shape(shape)))
         layers.append(Layer(tuple(tensors), partial(_load, checkpoint, family, tuple(parameters), dtype, rows)))
     return layers
 

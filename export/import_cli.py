@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -56,5 +58,7 @@ def hf(
     from export.from_transformers.import_model import Layout, import_model
 
     chosen = None if precision is None else precision.value
-    import_model(model, output, Layout(tensor, pipeline), precision=chosen, tokenizer=tokenizer)
+    # DeepSpeed, whose classes the checkpoint's files need, prints to stdout when it is imported.
+    with contextlib.redirect_stdout(sys.stderr):
+        import_model(model, output, Layout(tensor, pipeline), precision=chosen, tokenizer=tokenizer)
     print(output)

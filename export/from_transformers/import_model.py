@@ -115,7 +115,8 @@ def import_model(
         weights.close()
     say(
         f"imported {record.shown} to {output}: {record.architecture}, {network.rows} embedding rows, a tokenizer of "
-        f"{entries} entries, a checkpoint for tensor {layout.tensor} x pipeline {layout.pipeline} in {weights.precision}"
+        f"{entries} entries, a checkpoint for tensor {layout.tensor} x pipeline {layout.pipeline} in "
+        f"{weights.precision}"
     )
     return record
 
@@ -163,7 +164,7 @@ def _write(
     keep = "keep" if rows == network.rows else network.rows
     export = ExportStage(name=name, model_name=name, export=ExportConfig(vocabulary=keep), model=model, licences={})
     write_stage(RunPaths(folder).config / "export.json", export)
-    write_model_keys(folder / "model.yaml", name, record.shown, model, entries, network.rows, output)
+    write_model_keys(folder / "model.yaml", record.shown, model, entries, network.rows, output)
     write_json(folder / IMPORT_NAME, record.model_dump(mode="json"))
     return record
 

@@ -60,7 +60,7 @@ class SourceWeights:
         """Note the tensors of one file."""
         opened, family = self._opened(path), self.network.family
         for own in opened.names():
-            name = own if own == HEAD or own.startswith(family.prefix) else family.prefix + own
+            name = family.loaded_name(own)
             if name.endswith(family.buffers):
                 continue
             if name in self._files:

@@ -56,7 +56,9 @@ def prove(
     """
     tokenizer, config = _read(written.folder)
     say("proof: compare the logits of the written model with those of the training")
-    model = WrittenModel(WeightFiles(written.folder), config, written.family, pieces.parameters, pieces.model.heads)
+    model = WrittenModel(
+        WeightFiles(written.folder, written.family), config, written.family, pieces.parameters, pieces.model.heads
+    )
     split = SplitModel(pieces)
     try:
         comparison = compare(model, reference, written.rows, written.vocabulary, str(written.folder))

@@ -11,6 +11,7 @@ import torch
 
 from bloomery.base.atomic import read_json
 from bloomery.base.errors import InputError
+from bloomery.spec.transformers_families.family import Family
 from bloomery.spec.weight_files import INDEX_NAME, WEIGHTS_NAME
 
 
@@ -39,8 +40,8 @@ class Weights(Protocol):
 class WeightFiles:
     """Weights of a folder with `model.safetensors` or with several files and their index."""
 
-    def __init__(self, folder: Path) -> None:
-        """Find the file of each tensor.
+    def __init__(self, folder: Path, family: Family) -> None:
+        """Find the file of each tensor. `family` gives the names of the tensors in the model.
 
         Raises:
             InputError: there are no weights, or a file is not a complete safetensors file.
@@ -48,15 +49,16 @@ class WeightFiles:
         self._folder = folder
         self._open: tuple[str, contextlib.ExitStack, Any] | None = None
         self.shapes: dict[str, tuple[int, ...]] = {}
-        """Shape of each tensor, by name."""
+        """Shape of each tensor, by its name in the model."""
         self.dtypes: dict[str, str] = {}
-        """Data type of each tensor as safetensors names it, such as `BF16`, by name."""
+        """Data type of each tensor as safetensors names it, such as `BF16`, by its name in the model."""
         self._files: dict[str, str] = {}
+        self._saved: dict[str, str] = {}
         for file in self._names():
             handle = self._opened(file)
-            for name in handle.keys():  # noqa: SIM118 (not a dictionary)
-                part = handle.get_slice(name)
-                self._files[name], self.shapes[name] = file, tuple(part.get_shape())
+            for saved in handle.keys():  # noqa: SIM118 (not a dictionary)
+                part, name = handle.get_slice(saved), family.loaded_name(saved)
+                self._saved[name], self._files[name], self.shapes[name] = saved, file, tuple(part.get_shape())
                 self.dtypes[name] = part.get_dtype()
 
     def _names(self) -> list[str]:
@@ -112,18 +114,18 @@ class WeightFiles:
 
     def stored(self, name: str) -> torch.Tensor:
         """Return a copy of a tensor in its own data type."""
-        found: torch.Tensor = self._opened(self._files[name]).get_tensor(name)
+        found: torch.Tensor = self._opened(self._files[name]).get_tensor(self._saved[name])
         return found.clone()
 
     def tensor(self, name: str) -> torch.Tensor:
         """Return a tensor in fp32."""
-        found: torch.Tensor = self._opened(self._files[name]).get_tensor(name)
+        found: torch.Tensor = self._opened(self._files[name]).get_tensor(self._saved[name])
         return found.to(torch.float32, copy=True)
 
     def slices(self, name: str, rows: int) -> Iterator[tuple[int, torch.Tensor]]:
         """Yield the first row and the fp32 rows of consecutive slices of `rows` rows of a tensor."""
         for first in range(0, self.shapes[name][0], rows):
-            yield first, self._opened(self._files[name]).get_slice(name)[first : first + rows].float()
+            yield first, self._opened(self._files[name]).get_slice(self._saved[name])[first : first + rows].float()
 
     def rows(self, name: str, wanted: torch.Tensor, slice_rows: int) -> torch.Tensor:
         """Return the rows `wanted` (int64 [count]) of a matrix in fp32, [count, columns]."""
@@ -131,6 +133,6 @@ class WeightFiles:
         for first in range(0, self.shapes[name][0], slice_rows):
             here = ((wanted >= first) & (wanted < first + slice_rows)).nonzero().flatten()
             if len(here):
-                part = self._opened(self._files[name]).get_slice(name)[first : first + slice_rows]
+                part = self._opened(self._files[name]).get_slice(self._saved[name])[first : first + slice_rows]
                 found[here] = part[wanted[here] - first].float()
         return found
