@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ ADAM = OptimizerSettings(
 )
 
 
+@cache
 def _whole(parameter: Parameter, kind: str) -> torch.Tensor:
     """Return random values that depend only on the parameter's name and the kind of state."""
     seed = list(f"{kind} {parameter.name}".encode())
@@ -135,7 +137,7 @@ def test_an_interrupted_write_leaves_nothing_and_the_same_call_can_be_repeated(t
 
 def test_values_that_are_not_finite_and_impossible_layouts_are_refused(tmp_path: Path, index: Any) -> None:
     def broken(parameter: Parameter, kind: str, wanted: range | None) -> torch.Tensor:
-        found = _read(parameter, kind, wanted)
+        found = _read(parameter, kind, wanted).clone()
         if (parameter.name, kind) == ("h.1.mlp.dense_h_to_4h.bias", "exp_avg"):
             found[-1] = float("nan")
         return found
