@@ -85,7 +85,7 @@ def _resharded_stage(manifest: CheckpointManifest, tensor: int, pipeline: int, d
     problems = [*layout_contradictions(stage.model, training), *section_contradictions(training)]
     if problems:
         raise InputError(
-            "; ".join(str(found.problem) for found in problems),
+            "; ".join(found.message for found in problems),
             where=f"layout of {tensor} tensor x {pipeline} pipeline x {data} data ranks",
             expected="--tensor, --pipeline and --data that fit the network and the batch sizes of the checkpoint",
         )

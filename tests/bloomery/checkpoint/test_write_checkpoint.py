@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -132,6 +133,26 @@ def test_an_interrupted_write_leaves_nothing_and_the_same_call_can_be_repeated(t
     write_checkpoint(tmp_path / "x", manifest, _read, ADAM)
     with pytest.raises(InputError, match="exists already"):
         write_checkpoint(tmp_path / "x", manifest, _read, ADAM)
+    _check(tmp_path / "x")
+
+
+def test_a_killed_write_leaves_nothing_at_the_target_and_the_next_one_removes_its_files(
+    tmp_path: Path, index: Any
+) -> None:
+    def die(parameter: Parameter, kind: str, wanted: range | None) -> torch.Tensor:
+        if parameter.layer == 3:
+            os._exit(9)
+        return _read(parameter, kind, wanted)
+
+    manifest = _manifest(index, stage())
+    child = os.fork()
+    if child == 0:
+        write_checkpoint(tmp_path / "x", manifest, die, ADAM)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+    assert not (tmp_path / "x").exists()
+    assert list(tmp_path.iterdir()), "the process was killed before it wrote a file"
+    write_checkpoint(tmp_path / "x", manifest, _read, ADAM)
+    assert [path.name for path in tmp_path.iterdir()] == ["x"]
     _check(tmp_path / "x")
 
 
