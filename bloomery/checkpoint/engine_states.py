@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from bloomery.checkpoint.files import DynamicScaler, Fragment, Scaler
 from bloomery.checkpoint.flat import FlatState
 from bloomery.checkpoint.optimizer_state import MASTER, GroupSettings, OptimizerSettings
 from bloomery.spec.deepspeed_json import deepspeed_json
@@ -140,21 +141,17 @@ def _elements_before(flat: FlatState, parameter: Parameter, replica: int) -> int
     return next(piece.first for piece in flat.pieces(parameter) if piece.replica == replica)
 
 
-def _fragments(slices: dict[str, tuple[int, int]], by_name: dict[str, Parameter]) -> OrderedDict[str, Any]:
-    """Return the positions of the parameters in a part, as objects of DeepSpeed's class."""
-    from deepspeed.utils.tensor_fragment import fragment_address
+def _fragments(slices: dict[str, tuple[int, int]], by_name: dict[str, Parameter]) -> OrderedDict[str, Fragment]:
+    """Return the positions of the parameters in a part."""
+    found: OrderedDict[str, Fragment] = OrderedDict()
+    for name, (start, count) in slices.items():
+        fragment = found[engine_name(by_name[name])] = Fragment()
+        fragment.numel, fragment.start = count, start
+    return found
 
-    return OrderedDict(
-        (engine_name(by_name[name]), fragment_address(numel=count, start=start))
-        for name, (start, count) in slices.items()
-    )
 
-
-def _loss_scaler(attributes: dict[str, Any]) -> Any:
-    """Return a loss scaler of DeepSpeed with these attributes."""
-    from deepspeed.runtime.fp16.loss_scaler import DynamicLossScaler, LossScaler
-
-    kind = DynamicLossScaler if attributes.get("dynamic") else LossScaler
-    scaler = kind.__new__(kind)
+def _loss_scaler(attributes: dict[str, Any]) -> Scaler:
+    """Return a loss scaler with these attributes."""
+    scaler = DynamicScaler() if attributes.get("dynamic") else Scaler()
     vars(scaler).update(attributes)
     return scaler

@@ -30,13 +30,17 @@ class Fragment(Plain):
 
 
 class Scaler(Plain):
-    """State of a loss scaler."""
+    """State of a static loss scaler."""
+
+
+class DynamicScaler(Scaler):
+    """State of a dynamic loss scaler."""
 
 
 _STAND_INS: list[tuple[type[Plain], str]] = [
     (Fragment, "deepspeed.utils.tensor_fragment.fragment_address"),
     (Scaler, "deepspeed.runtime.fp16.loss_scaler.LossScaler"),
-    (Scaler, "deepspeed.runtime.fp16.loss_scaler.DynamicLossScaler"),
+    (DynamicScaler, "deepspeed.runtime.fp16.loss_scaler.DynamicLossScaler"),
 ]
 
 

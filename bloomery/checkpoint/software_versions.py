@@ -13,12 +13,10 @@ _NOT_RECORDED = "not recorded"
 
 def software_versions() -> dict[str, str]:
     """Return the versions of Bloomery, torch and DeepSpeed, and Bloomery's git commit if it is known."""
-    import torch
-
     versions = {
         "bloomery": bloomery.__version__,
-        "torch": str(torch.__version__),
-        # Importing DeepSpeed takes seconds and prints to stdout.
+        # The modules themselves would take seconds to import.
+        "torch": version("torch"),
         "deepspeed": version("deepspeed"),
     }
     commit = source_commit()

@@ -12,6 +12,7 @@ from __future__ import annotations
 import shutil
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
@@ -28,9 +29,9 @@ from bloomery.checkpoint.engine_states import engine_state, optimizer_state
 from bloomery.checkpoint.files import engine_file, optimizer_file
 from bloomery.checkpoint.finite import is_finite
 from bloomery.checkpoint.flat import FlatState
-from bloomery.checkpoint.map_tensors import map_tensors
 from bloomery.checkpoint.merge import part_of
 from bloomery.checkpoint.optimizer_state import MASTER, OptimizerSettings
+from bloomery.checkpoint.save_state import save_state
 from bloomery.checkpoint.write_hashed import write_hashed
 from bloomery.config.stages import TrainStage
 from bloomery.contracts.checkpoint import CheckpointManifest, layer_file, write_manifest
@@ -184,7 +185,7 @@ class _Writer:
         with Progress("write the checkpoint", total, "files") as bar:
 
             def save(name: str, state: Any) -> None:
-                files[name] = _save(folder / name, state)
+                files[name] = write_hashed(folder / name, partial(save_state, state))
                 bar.advance()
 
             for layer in layers:
@@ -230,14 +231,3 @@ class _Writer:
                 f"{what} is not finite", where="source of the checkpoint", expected="finite weights and moments"
             )
         return found
-
-
-def _save(path: Path, state: Any) -> FileEntry:
-    """Write a state with `torch.save`. Equal states give equal bytes."""
-
-    def own(tensor: torch.Tensor) -> torch.Tensor:
-        # `torch.save` would write the whole buffer of a view.
-        return tensor if tensor.untyped_storage().nbytes() == tensor.nbytes else tensor.clone()
-
-    plain = map_tensors(state, own, lambda value: value)
-    return write_hashed(path, lambda handle: torch.save(plain, handle))

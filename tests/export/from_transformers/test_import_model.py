@@ -69,7 +69,7 @@ def tensors_in(checkpoint: Path) -> dict[str, torch.Tensor]:
         if parameter.name in ("word_embeddings.weight", "lm_head.weight"):
             assert not weight[ROWS:].any()
             weight = weight[:ROWS]
-        found[target.name] = to_transformers(weight, target.transform, opened.model.heads)
+        found[family.saved_name(target.name)] = to_transformers(weight, target.transform, opened.model.heads)
     return found
 
 
