@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import bloomery
-from bloomery.base.errors import CheckFailedError, ConfigError, InputError
+from bloomery.base.errors import CheckFailedError, InputError
 from bloomery.base.folders import atomic_folder
 from bloomery.base.progress import say
 from bloomery.checkpoint.weights import Checkpoint
@@ -147,21 +147,15 @@ def _write_files(
     """Write tokenizer, configuration and weights; return the number of embedding rows and the written files."""
     manifest, dtype = checkpoint.manifest, _dtype(stage, checkpoint)
     tokenizer = read_tokenizer(paths.tokenizer, manifest.vocabulary_size)
-    if tokenizer.size > manifest.vocabulary_rows:
+    own = manifest.vocabulary_rows - stage.model.masked_rows
+    if tokenizer.size > own:
         raise InputError(
-            f"the embedding has {manifest.vocabulary_rows} rows, but the tokenizer has {tokenizer.size} entries",
+            f"the embedding has {own} rows, but the tokenizer has {tokenizer.size} entries",
             where=str(checkpoint.folder),
             expected="at least one row for each entry of the tokenizer; the checkpoint and the tokenizer must be "
             "from the same training",
         )
-    rows = exported_rows(stage.export, manifest.vocabulary_rows, tokenizer.size)
-    if not tokenizer.size <= rows <= manifest.vocabulary_rows:
-        raise ConfigError(
-            f"{rows} embedding rows cannot be exported",
-            where="export.vocabulary",
-            expected=f"'keep', 'trim' or a number from {tokenizer.size} (entries of the tokenizer) to "
-            f"{manifest.vocabulary_rows} (rows of the checkpoint)",
-        )
+    rows = exported_rows(stage.export, stage.model, manifest.vocabulary_rows, tokenizer.size)
     config = transformers_config(family, stage.model, rows, manifest.tensor_parallel, tokenizer, dtype)
     layers = _layers(checkpoint, family, dtype, rows)
     tensors = [tensor for layer in layers for tensor in layer.tensors]

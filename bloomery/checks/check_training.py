@@ -91,7 +91,12 @@ def _of_layout(model: ModelConfig, training: TrainingConfig) -> list[Contradicti
 def _of_padding(config: RunConfig) -> list[Contradiction]:
     """Check the configured number of embedding rows. It must be at least the size of the vocabulary, and a multiple of
     `vocabulary_multiple` x the tensor-parallel size."""
-    rows, entries = config.model.padded_vocabulary_size, config.tokenizer.vocabulary_size
+    rows, masked = config.model.padded_vocabulary_size, config.model.masked_rows
+    entries = config.tokenizer.vocabulary_size + masked
+    if rows is None and masked:
+        message = f"model.masked_rows {masked} is set, but model.padded_vocabulary_size is null"
+        keys = ("model.masked_rows", "model.padded_vocabulary_size")
+        return [Contradiction(message, keys, masked, "0, or a number of rows for model.padded_vocabulary_size")]
     if rows is None:
         return []
     multiple = config.model.vocabulary_multiple * config.training.parallel.tensor
@@ -99,7 +104,8 @@ def _of_padding(config: RunConfig) -> list[Contradiction]:
     right = f"{-(-max(rows, entries) // multiple) * multiple}"
     problems = []
     if rows < entries:
-        message = f"{key} {rows} is smaller than tokenizer.vocabulary_size {entries}"
+        more = f" and model.masked_rows {masked} together" if masked else ""
+        message = f"{key} {rows} is smaller than tokenizer.vocabulary_size {entries - masked}{more}"
         problems.append(Contradiction(message, (key, "tokenizer.vocabulary_size"), rows, right))
     if rows % multiple:
         message = (

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from bloomery.config.section import Name, NotBool, Positive, Section
+from bloomery.config.section import Name, NotBool, Section
 
 
 class ExportConfig(Section):
@@ -22,10 +22,10 @@ class ExportConfig(Section):
     """Data type of the exported weights. Default (null): the data type of the trained weights (bfloat16, float16 or
     float32, depending on `training.precision`). `float32` is exact too. Any other type rounds the weights: the exported
     model then does not reproduce the logits of the training and fails the parity check."""
-    vocabulary: Literal["keep", "trim"] | Positive = "keep"
+    vocabulary: Literal["keep", "trim"] = "keep"
     """Rows of the embedding matrix that are exported. `keep`: all rows, including the rows added as padding, as in
-    BLOOM's published models. `trim`: only the rows that belong to tokens of the tokenizer. A number: exactly this many
-    rows, such as the rows of an imported model without those that its layout added."""
+    BLOOM's published models, but without `model.masked_rows`. `trim`: only the rows that belong to tokens of the
+    tokenizer."""
     tolerance: Annotated[float, Field(gt=0), NotBool] = 1e-4
     """Maximum difference between the fp32 logits of the exported model and of the training model, relative to the
     largest logit. If the difference is larger, the export fails."""

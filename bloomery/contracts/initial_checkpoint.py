@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 IMPORT_NAME = "import.json"
 KEY = "training.initial_checkpoint"
-_FREE = frozenset({"init_std", "vocabulary_multiple", "padded_vocabulary_size", "stable_attention"})
+_FREE = frozenset({"init_std", "vocabulary_multiple", "padded_vocabulary_size", "masked_rows", "stable_attention"})
 """Keys of the section `model` that do not change which weights the network has or what it computes."""
 
 
@@ -126,9 +126,9 @@ def refuse_other_network(manifest: CheckpointManifest, model: ModelConfig, tenso
     """Check that the checkpoint's weights are those of the configured network.
 
     Raises:
-        ConfigError: a key of the section `model` differs, or the embedding has fewer rows than the checkpoint's.
+        ConfigError: a key of the section `model` or the number of rows that are not masked differs.
     """
-    before, now = _network(ModelConfig.model_validate(manifest.config.get("model"))), _network(model)
+    before, now = _network(_saved_model(manifest)), _network(model)
     different = [key for key in now if before[key] != now[key]]
     if different:
         raise ConfigError(
@@ -137,13 +137,24 @@ def refuse_other_network(manifest: CheckpointManifest, model: ModelConfig, tenso
             where=KEY,
             expected=", ".join(f"model.{key}: {shown(before[key])}" for key in different),
         )
-    rows = padded_vocabulary(manifest.vocabulary_size, model, tensor_parallel)
-    if rows < manifest.vocabulary_rows:
+    rows = padded_vocabulary(manifest.vocabulary_size, model, tensor_parallel) - model.masked_rows
+    if rows != (wanted := own_rows(manifest)):
+        padded = -(-wanted // tensor_parallel) * tensor_parallel
+        masked = f" and model.masked_rows: {padded - wanted}" if padded != wanted else ""
         raise ConfigError(
-            f"the embedding would have {rows} rows, but the checkpoint has {manifest.vocabulary_rows}",
+            f"the embedding would have {rows} rows that are not masked, but the checkpoint has {wanted}",
             where="model.padded_vocabulary_size",
-            expected=f"at least {manifest.vocabulary_rows} rows",
+            expected=f"model.padded_vocabulary_size: {padded}{masked}, with model.vocabulary_multiple: 1",
         )
+
+
+def own_rows(manifest: CheckpointManifest) -> int:
+    """Return the number of rows of a checkpoint's embedding that are not masked."""
+    return manifest.vocabulary_rows - _saved_model(manifest).masked_rows
+
+
+def _saved_model(manifest: CheckpointManifest) -> ModelConfig:
+    return ModelConfig.model_validate(manifest.config.get("model"))
 
 
 def _network(model: ModelConfig) -> dict[str, object]:

@@ -78,7 +78,7 @@ RULES = (
     ),
     Rule(("model.init_std",), Policy.NEVER, "this value decided the initial weights"),
     Rule(
-        _of("model", "vocabulary_multiple", "padded_vocabulary_size"),
+        _of("model", "vocabulary_multiple", "padded_vocabulary_size", "masked_rows"),
         Policy.NEVER,
         "the checkpoint fixes the number of embedding rows for every layout",
     ),

@@ -159,6 +159,8 @@ def _model(model: ModelConfig, tensor: int, pipeline: int) -> dict[str, Any]:
         "sequence_length": min(model.sequence_length, _SEQUENCE),
     }
     own = ("init_std", "padded_vocabulary_size", "feed_forward_size")
+    if model.masked_rows:
+        changed["masked_rows"] = 0
     return changed | {name: None for name in own if getattr(model, name) is not None}
 
 

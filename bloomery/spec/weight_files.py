@@ -10,6 +10,7 @@ from bloomery.spec.parameters import parameter_count, planned_rows
 
 if TYPE_CHECKING:
     from bloomery.config.delivery import ExportConfig
+    from bloomery.config.model import ModelConfig
     from bloomery.config.run import RunConfig
 
 MAX_SHARD_BYTES = 5_000_000_000
@@ -40,11 +41,9 @@ def export_dtype(export: ExportConfig, precision: str) -> str:
     return export.dtype or PRECISION_DTYPES[precision]
 
 
-def exported_rows(export: ExportConfig, rows: int, entries: int) -> int:
+def exported_rows(export: ExportConfig, model: ModelConfig, rows: int, entries: int) -> int:
     """Return the number of exported embedding rows, given the rows of the training and the tokenizer's entries."""
-    if isinstance(export.vocabulary, int):
-        return export.vocabulary
-    return rows if export.vocabulary == "keep" else entries
+    return rows - model.masked_rows if export.vocabulary == "keep" else entries
 
 
 def weight_files(config: RunConfig) -> WeightFiles:
@@ -55,7 +54,7 @@ def weight_files(config: RunConfig) -> WeightFiles:
     The workflow can therefore always name the index as an output.
     """
     model, tokenizer = config.model, config.tokenizer
-    largest = exported_rows(config.export, planned_rows(config), tokenizer.vocabulary_size)
+    largest = exported_rows(config.export, model, planned_rows(config), tokenizer.vocabulary_size)
     item = DTYPE_BYTES[export_dtype(config.export, config.training.precision)]
     if parameter_count(model, largest) * item <= MAX_SHARD_BYTES:
         return WeightFiles(WEIGHTS_NAME, MAX_SHARD_BYTES)

@@ -143,9 +143,10 @@ def _write(
 ) -> ImportRecord:
     """Write all files of the imported folder `output` to `folder`, `import.json` last."""
     network, name = weights.network, output.name
-    # The embedding must have equally many rows on every tensor rank. Added rows are zero.
+    # The embedding must have equally many rows on every tensor rank. Added rows are zero and masked.
     rows = -(-network.rows // layout.tensor) * layout.tensor
-    model = network.model.model_copy(update={"padded_vocabulary_size": rows, "vocabulary_multiple": 1})
+    sizes = {"padded_vocabulary_size": rows, "masked_rows": rows - network.rows, "vocabulary_multiple": 1}
+    model = network.model.model_copy(update=sizes)
     record = _record(source, network)
     manifest = _manifest(name, model, weights.precision, layout, entries, record)
     reference = _with_added_rows(_transformers_logits(weights, entries), rows)
@@ -161,10 +162,9 @@ def _write(
 
         write_checkpoint(checkpoint, manifest, read, copies={REFERENCE_NAME: path})
     _prove(checkpoint, reference, entries)
-    keep = "keep" if rows == network.rows else network.rows
-    export = ExportStage(name=name, model_name=name, export=ExportConfig(vocabulary=keep), model=model, licences={})
+    export = ExportStage(name=name, model_name=name, export=ExportConfig(), model=model, licences={})
     write_stage(RunPaths(folder).config / "export.json", export)
-    write_model_keys(folder / "model.yaml", record.shown, model, entries, network.rows, output)
+    write_model_keys(folder / "model.yaml", record.shown, model, entries, output)
     write_json(folder / IMPORT_NAME, record.model_dump(mode="json"))
     return record
 

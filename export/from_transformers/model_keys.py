@@ -11,7 +11,7 @@ from bloomery.base.atomic import write_bytes
 from bloomery.config.model import ModelConfig
 
 
-def write_model_keys(path: Path, source: str, model: ModelConfig, entries: int, rows: int, folder: Path) -> None:
+def write_model_keys(path: Path, source: str, model: ModelConfig, entries: int, folder: Path) -> None:
     """Write the keys to `path`.
 
     Args:
@@ -19,7 +19,6 @@ def write_model_keys(path: Path, source: str, model: ModelConfig, entries: int, 
         source: model that was imported, for a comment.
         model: section `model` of the imported network.
         entries: number of entries of its tokenizer.
-        rows: number of rows of the embedding in the source.
         folder: imported folder, as the keys name it.
     """
     keys: dict[str, Any] = {
@@ -27,11 +26,12 @@ def write_model_keys(path: Path, source: str, model: ModelConfig, entries: int, 
         "model": model.model_dump(mode="json", exclude_defaults=True),
         "training": {"initial_checkpoint": str(folder)},
     }
-    if rows != model.padded_vocabulary_size:
-        keys["export"] = {"vocabulary": rows}
+    assert model.padded_vocabulary_size is not None
+    rows = model.padded_vocabulary_size - model.masked_rows
     text = (
         f"# Keys that train {source} further. Copy them into the YAML of a run.\n"
-        "# model.padded_vocabulary_size must be a multiple of training.parallel.tensor.\n"
+        "# model.padded_vocabulary_size must be a multiple of training.parallel.tensor. It is\n"
+        f"# {rows} + model.masked_rows, because the model has {rows} rows.\n"
         + yaml.safe_dump(keys, sort_keys=False, allow_unicode=True)
     )
     write_bytes(path, text.encode())

@@ -28,6 +28,7 @@ from bloomery.contracts.checkpoint import (
     write_manifest,
 )
 from bloomery.contracts.file_entry import FileEntry
+from bloomery.contracts.initial_checkpoint import own_rows
 from bloomery.contracts.resume_policy import saved_stage
 from training.checkpoint.collective_calls import damage_on_any_rank, from_every_rank, from_rank_0
 from training.checkpoint.reference_logits import ReferenceSamples, compute_reference, reference_logits
@@ -109,7 +110,7 @@ def check_continuity(trainer: Trainer, folder: Path, manifest: CheckpointManifes
 def check_initial_weights(trainer: Trainer, folder: Path, manifest: CheckpointManifest) -> Continuity | None:
     """Compare the loss and the logits of initial weights with the reference of their checkpoint. Collective.
 
-    The embedding of the trainer may have more rows than the checkpoint. Only the rows of the checkpoint are compared.
+    Masked rows, of which the trainer and the checkpoint may have different numbers, are not compared.
     Return None if the checkpoint has no reference.
 
     Raises:
@@ -118,7 +119,7 @@ def check_initial_weights(trainer: Trainer, folder: Path, manifest: CheckpointMa
     if REFERENCE_NAME not in manifest.files:
         return None
     reference: list[tuple[torch.Tensor, torch.Tensor]] = []
-    rows = manifest.vocabulary_rows
+    rows, own = manifest.vocabulary_rows, own_rows(manifest)
     problem = damage_on_any_rank(lambda: reference.append(_read_reference(folder / REFERENCE_NAME, rows, finite=True)))
     if problem is not None:
         raise CheckFailedError(
@@ -126,8 +127,8 @@ def check_initial_weights(trainer: Trainer, folder: Path, manifest: CheckpointMa
         )
     tokens, expected = reference[0]
     logits = reference_logits(trainer, tokens)
-    own = None if logits is None else compare(tokens, expected, logits[..., :rows].cpu())
-    found = next(each for each in from_every_rank(lambda: own) if each is not None)
+    here = None if logits is None else compare(tokens, expected[..., :own], logits[..., :own].cpu())
+    found = next(each for each in from_every_rank(lambda: here) if each is not None)
     same = saved_stage(manifest).training.precision == trainer.stage.training.precision
     if same and not found.holds:
         raise CheckFailedError(

@@ -1,8 +1,8 @@
 """Load the weights of another training's checkpoint, or of an imported model, as the initial weights of a training.
 
 Only the fp32 master weights are loaded, from any layout and in any precision, and rounded to the precision of the
-training. The training starts at step 0 with an empty optimizer state. Rows of the embedding that the checkpoint lacks
-are zero.
+training. The training starts at step 0 with an empty optimizer state. Masked rows of the embedding that the checkpoint
+lacks are zero.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def load_initial_weights(trainer: Trainer, place: str, index: IndexManifest) -> 
     """Set the weights and the fp32 master weights to those of the checkpoint `place`. Collective.
 
     Args:
-        trainer: trainer of any layout. Its embedding may have more rows than that of the checkpoint.
+        trainer: trainer of any layout. It may have another number of masked rows than the checkpoint.
         place: value of `training.initial_checkpoint`.
         index: manifest of the token index.
 

@@ -114,7 +114,7 @@ def test_the_written_keys_describe_the_network_and_name_the_files(sources, tmp_p
     assert (model.layers, model.ffn_size, model.positions, model.padded_vocabulary_size) == (4, 96, "learned", 302)
     assert keys["tokenizer"] == {"existing": str(tmp_path / "in/tokenizer"), "vocabulary_size": 290}
     assert keys["training"] == {"initial_checkpoint": str(tmp_path / "in")}
-    assert keys["export"] == {"vocabulary": ROWS}
+    assert model.masked_rows == 1
     record = read_import(tmp_path / "in")
     assert record.shown == "gpt2"
     assert record.files.keys() == {"config.json", "model.safetensors"}
