@@ -17,6 +17,7 @@ from bloomery.contracts.resume_policy import saved_stage
 from bloomery.contracts.stale_artefacts import TRAINING, Stale, stale_artefacts
 from bloomery.spec.flops import iteration_flops
 from bloomery.spec.trajectory import trajectory
+from bloomery.spec.transformers_families.choose import family_for_export
 from bloomery.spec.weight_files import export_dtype
 
 if TYPE_CHECKING:
@@ -24,10 +25,12 @@ if TYPE_CHECKING:
     from bloomery.config.training import BatchConfig, TrainingConfig
     from bloomery.contracts.checkpoint import CheckpointManifest
     from bloomery.contracts.paths import RunPaths
+    from bloomery.spec.transformers_families.family import Family
     from export.proof.comparison import Comparison
 
 NOT_RECORDED = "Not recorded."
 CODE = "code"
+_POSITIONS = {"alibi": "ALiBi", "learned": "learned", "rotary": "rotary"}
 _LANGUAGE_FACTS = ("documents", "bytes", "share", "weight")
 _HUB_CODES = {"zhs": "zh", "zht": "zh"}
 _HUB_LICENCES = frozenset(
@@ -117,7 +120,9 @@ def hub_licence(licences: dict[str, str]) -> str:
 def front_matter(facts: CardFacts, languages: dict[str, dict[str, Any]] | None) -> dict[str, Any]:
     """Return the card's metadata, which the Hub indexes."""
     codes = sorted({_HUB_CODES.get(code, code) for code in languages or {} if code != CODE})
-    tags = ["bloom", "bloomery", "text-generation"] + ([CODE] if CODE in (languages or {}) else [])
+    tags = [_family(facts).model_type.replace("_", "-"), "bloomery", "text-generation"] + (
+        [CODE] if CODE in (languages or {}) else []
+    )
     return {
         **({"language": codes} if codes else {}),
         "license": hub_licence(facts.stage.licences),
@@ -153,11 +158,18 @@ def _table(columns: list[str], rows: list[list[str]]) -> str:
     return "\n".join([*lines, *("| " + " | ".join(map(markdown_text, row)) + " |" for row in rows)])
 
 
+def _family(facts: CardFacts) -> Family:
+    """Return the family of transformers that the exported model belongs to."""
+    return family_for_export(facts.stage.model)
+
+
 def _summary(facts: CardFacts) -> str:
+    initial = saved_stage(facts.manifest).initial
+    started = f"The training started with the weights of {markdown_code(initial.source)}. " if initial else ""
     return (
-        f"This is a language model with BLOOM's architecture and {facts.parameters:,} parameters "
+        f"This is a language model with {_family(facts).title}'s architecture and {facts.parameters:,} parameters "
         f"({format_count(facts.parameters)}). The run {markdown_code(facts.stage.name)} of Bloomery trained the model "
-        f"on {facts.manifest.consumed_tokens:,} tokens. The model was exported from the checkpoint "
+        f"on {facts.manifest.consumed_tokens:,} tokens. {started}The model was exported from the checkpoint "
         f"{markdown_code(facts.checkpoint)}. "
         "It is a base model: it continues text and has not been tuned to follow instructions or to be safe."
     )
@@ -183,7 +195,7 @@ def _network(facts: CardFacts) -> str:
         ["feed-forward size", str(model.ffn_size)],
         ["sequence length", f"{model.sequence_length} tokens"],
         ["vocabulary", f"{facts.manifest.vocabulary_size:,} entries, {facts.vocabulary_rows:,} embedding rows"],
-        ["positions", "ALiBi"],
+        ["positions", _POSITIONS[model.positions]],
         ["weights", facts.dtype],
     ]
     return _table(["", ""], rows)
