@@ -109,13 +109,13 @@ def _check_fixed(family: Family, config: Any, path: Path) -> dict[str, float]:
     Raises:
         InputError: a value differs.
     """
-    dropout = {}
+    dropout: dict[str, float] = {}
     for key, value in family.fixed.items():
         found = getattr(config, key, None)
         if found == value:
             continue
         if key.endswith(("dropout", "pdrop")):
-            dropout[key] = found
+            dropout[key] = float(found)
             continue
         raise _other_network(f"{key} is {found!r}", path, f"{key} {value!r}")
     return dropout
