@@ -294,11 +294,13 @@ def _page(run: HostileRun) -> None:
 
 
 def _card(run: HostileRun) -> None:
-    from export.verify_logits import Comparison
-
+    from bloomery.contracts.parity import Generation
     from export.model_card import CardFacts, write_card
+    from export.proof.comparison import Comparison
 
-    comparison = Comparison(3, 72, 1e-6, 4.0, 1.0, "the river", " runs")
+    comparison = Comparison(
+        3, 72, 1e-6, 4.0, 1.0, {"en": 7.5}, [Generation(name="en", prompt="the river", text=" runs")]
+    )
     facts = CardFacts(run.export, run.manifest, run.checkpoint.name, 35776, 290, comparison)
     write_card(run.model, facts, run.paths)
 
