@@ -294,13 +294,13 @@ def _page(run: HostileRun) -> None:
 
 
 def _card(run: HostileRun) -> None:
-    from bloomery.contracts.parity import Generation
+    from bloomery.contracts.parity import Generation, HeldOutLoss
     from export.model_card import CardFacts, write_card
     from export.proof.comparison import Comparison
 
-    comparison = Comparison(
-        3, 72, 1e-6, 4.0, 1.0, {"en": 7.5}, [Generation(name="en", prompt="the river", text=" runs")]
-    )
+    held_out = {"en": HeldOutLoss(samples=2, training=7.5, exported=7.5)}
+    text = Generation(name="en", prompt="the river", text=" runs")
+    comparison = Comparison(3, 72, 1e-6, 4.0, 1.0, held_out, (text,))
     facts = CardFacts(run.export, run.manifest, run.checkpoint.name, 35776, 290, comparison)
     write_card(run.model, facts, run.paths)
 
