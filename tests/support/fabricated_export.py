@@ -193,13 +193,44 @@ def fabricate(
     network: dict[str, Any] | None = None,
 ) -> FabricatedRun:
     """Make a finished run in `folder`/runs/tiny. `network` has more keys of the section `model`."""
-    paths = RunPaths(folder / "runs" / "tiny")
     dtype = getattr(torch, PRECISION_DTYPES[precision])
     shape = {"layers": layers, "hidden_size": 32, "heads": 4, "sequence_length": 32, "vocabulary_multiple": 16}
     model = ModelConfig.model_validate(shape | (network or {}))
+    whole: Any = None
+
+    def write(checkpoint: Path, entries: int, rows: int) -> None:
+        nonlocal whole
+        assert rows > entries, "the embedding must have padding rows"
+        whole = random_model(model, rows, dtype)
+        cut(whole, model, rows, tensor, checkpoint, dtype, tied_copy)
+        write_reference(checkpoint, reference_of(whole, entries))
+
+    paths, stage, manifest = fabricate_run(folder, model, tensor, pipeline, precision, write)
+    return FabricatedRun(paths, stage, manifest, whole)
+
+
+def write_reference(checkpoint: Path, reference: Reference) -> None:
+    """Write the reference file of a checkpoint."""
+    tensors, metadata = reference_tensors(reference)
+    save_file(tensors, checkpoint / "reference.safetensors", metadata)
+
+
+def fabricate_run(
+    folder: Path,
+    model: ModelConfig,
+    tensor: int,
+    pipeline: int,
+    precision: str,
+    write: Callable[[Path, int, int], None],
+) -> tuple[RunPaths, ExportStage, CheckpointManifest]:
+    """Make a finished run in `folder`/runs/tiny with one checkpoint.
+
+    `write` gets the checkpoint's folder, the number of entries of the tokenizer and the number of embedding rows, and
+    writes the weights and the reference.
+    """
+    paths = RunPaths(folder / "runs" / "tiny")
     entries = make_tokenizer(paths.tokenizer)
     rows = padded_vocabulary(entries, model, tensor)
-    assert rows > entries, "the embedding must have padding rows"
     training = TrainingConfig.model_validate(
         {
             "train_samples": 400,
@@ -212,10 +243,7 @@ def fabricate(
     iteration = 100
     checkpoint = paths.checkpoints / step_name(iteration)
     checkpoint.mkdir(parents=True)
-    whole = random_model(model, rows, dtype)
-    cut(whole, model, rows, tensor, checkpoint, dtype, tied_copy)
-    tensors, metadata = reference_tensors(reference_of(whole, entries))
-    save_file(tensors, checkpoint / "reference.safetensors", metadata)
+    write(checkpoint, entries, rows)
     (checkpoint / "mp_rank_00_model_states.pt").write_bytes(b"never opened")
     manifest = CheckpointManifest(
         identity="0" * 32,
@@ -257,4 +285,4 @@ def fabricate(
         licences={"sample": "CC0-1.0"},
     )
     write_stage(paths.config / "export.json", stage)
-    return FabricatedRun(paths, stage, manifest, whole)
+    return paths, stage, manifest
