@@ -63,7 +63,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "trace": ("data_prep.index.trace_cli", "Show which documents and texts the training samples contain."),
     "report": ("data_prep.report.cli", "Write the report on the documents that the corpus keeps and removes."),
     "train": ("training.cli", "Train a model in segments, such as SLURM jobs, that resume from checkpoints."),
-    "checkpoint": ("training.checkpoint.cli", "Repair a checkpoint whose copies of weights or optimizer state differ."),
+    "checkpoint": ("training.checkpoint.cli", "Inspect a checkpoint, write it for another layout, or repair it."),
     "export": ("export.cli", "Export a checkpoint as a transformers model, and verify the model."),
     "publish": ("export.publish_cli", "Publish the exported model on a Hub or in a local folder."),
     "sync": ("monitoring.sync_cli", "Upload the logs of a run to a Hub once."),

@@ -30,13 +30,17 @@ class Fragment(Plain):
 
 
 class Scaler(Plain):
-    """State of a loss scaler."""
+    """State of a static loss scaler."""
+
+
+class DynamicScaler(Scaler):
+    """State of a dynamic loss scaler."""
 
 
 _STAND_INS: list[tuple[type[Plain], str]] = [
     (Fragment, "deepspeed.utils.tensor_fragment.fragment_address"),
     (Scaler, "deepspeed.runtime.fp16.loss_scaler.LossScaler"),
-    (Scaler, "deepspeed.runtime.fp16.loss_scaler.DynamicLossScaler"),
+    (DynamicScaler, "deepspeed.runtime.fp16.loss_scaler.DynamicLossScaler"),
 ]
 
 
@@ -45,6 +49,16 @@ def optimizer_file(replica: int, stage: int, tensor_rank: int, tensor_parallel: 
     stage, tensor rank)."""
     model_rank = stage * tensor_parallel + tensor_rank
     return f"{'bf16_' if bf16 else ''}zero_pp_rank_{replica}_mp_rank_{model_rank:02d}_optim_states.pt"
+
+
+def engine_file(stage: int, tensor_rank: int, tensor_parallel: int) -> str:
+    """Return the name of the file with DeepSpeed's state of the engine of a (pipeline stage, tensor rank)."""
+    return f"mp_rank_{stage * tensor_parallel + tensor_rank:02d}_model_states.pt"
+
+
+def random_file(rank: int) -> str:
+    """Return the name of the file with a rank's random number generator states."""
+    return f"random_rank_{rank:05d}.safetensors"
 
 
 def open_state(path: Path, classes: Sequence[Any] = _STAND_INS) -> dict[str, Any]:

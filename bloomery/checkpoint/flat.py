@@ -39,6 +39,8 @@ class FlatState:
         self.replicas = replicas
         self.part_sizes: list[int] = []
         """Number of elements of each parameter group that one replica holds."""
+        self.counts: list[int] = []
+        """Number of elements of each parameter group, without the zeros at the end."""
         self._at: dict[str, tuple[int, int, int]] = {}
         for number, group in enumerate(optimizer_groups(parameters)):
             offset = 0
@@ -48,6 +50,7 @@ class FlatState:
                 offset += count
             unit = _ALIGNMENT * replicas
             self.part_sizes.append(-(-offset // unit) * unit // replicas)
+            self.counts.append(offset)
 
     def pieces(self, parameter: Parameter) -> list[StatePiece]:
         """Return the positions of the parameter's shard, in the order of its elements."""

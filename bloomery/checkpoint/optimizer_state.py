@@ -8,6 +8,8 @@ In addition to its own part, a rank holds at most one shard in memory.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +17,7 @@ from bloomery.base.errors import CheckFailedError, InputError
 from bloomery.checkpoint.files import OTHER_CHECKPOINT, open_state, optimizer_file
 from bloomery.checkpoint.flat import FlatState
 from bloomery.checkpoint.merge import assemble
-from bloomery.spec.groups import held
+from bloomery.spec.groups import held, optimizer_groups
 from bloomery.spec.partition import stage_bounds
 
 if TYPE_CHECKING:
@@ -29,6 +31,40 @@ MASTER = "master"
 
 _TIED = re.compile(r"tied_modules\.[^.]+\.(.+)")
 _OWNED = re.compile(r"(\d+)\.(.+)")
+
+_LAYOUT_KEYS = frozenset(
+    {
+        "base_optimizer_state",
+        "group_paddings",
+        "param_alignment_paddings",
+        "param_slice_mappings",
+        "partition_count",
+        "single_partition_of_fp32_groups",
+    }
+)
+"""Entries of ZeRO's state that depend on the layout."""
+
+
+@dataclass(frozen=True)
+class GroupSettings:
+    """Entries of a parameter group in the base optimizer's state that do not depend on the layout."""
+
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Options of the group, such as `lr` and `weight_decay`, without its parameters."""
+    counters: Mapping[str, Any] = field(default_factory=dict)
+    """State that is not divided among the replicas. For torch's Adam, this is the step count."""
+
+
+@dataclass(frozen=True)
+class OptimizerSettings:
+    """Everything in the optimizer's files that does not depend on the layout."""
+
+    moments: tuple[str, ...] = ()
+    """Names of the moments (Adam: exp_avg, exp_avg_sq). It is empty before the first update."""
+    groups: Mapping[bool, GroupSettings] = field(default_factory=dict)
+    """Settings of the group with weight decay (True) and of the group without (False)."""
+    wrapper: Mapping[str, Any] = field(default_factory=dict)
+    """Further entries of ZeRO's state. In fp16 these include the attributes of the loss scaler (`loss_scaler`)."""
 
 
 class _Part:
@@ -52,11 +88,14 @@ class _Part:
                 for group in optimizer["param_slice_mappings"]
             ]
             self.tensors: list[dict[str, torch.Tensor]] = []
+            self.settings: list[GroupSettings] = []
             steps = []
             for number, (master, group) in enumerate(zip(masters, groups, strict=True)):
                 moments = base["state"].get(group["params"][0], {})
                 flat = {kind: value for kind, value in moments.items() if _is_flat(value)}
                 self.tensors.append({MASTER: master, **flat})
+                options = {key: value for key, value in group.items() if key != "params"}
+                self.settings.append(GroupSettings(options, {k: v for k, v in moments.items() if k not in flat}))
                 steps += [float(each) for each in (moments.get("step"), group.get("step")) if each is not None]
                 for kind, value in self.tensors[number].items():
                     # ZeRO omits the padding at the end of the master weights.
@@ -68,6 +107,7 @@ class _Part:
                             expected=f"at most {sizes[number]} elements of type torch.float32; {OTHER_CHECKPOINT}",
                         )
             scaler = optimizer.get("loss_scaler")
+            self.wrapper = {key: value for key, value in optimizer.items() if key not in _LAYOUT_KEYS}
         except (KeyError, IndexError, AttributeError, TypeError) as error:
             raise InputError(
                 "the file does not hold ZeRO's optimizer state: an entry is missing or has the wrong type",
@@ -75,6 +115,8 @@ class _Part:
                 expected=f"the file as DeepSpeed saved it, with ZeRO stage 1; {OTHER_CHECKPOINT}",
             ) from error
         self.scaler: dict[str, Any] = dict(vars(scaler)) if scaler is not None else {}
+        if scaler is not None:
+            self.wrapper["loss_scaler"] = self.scaler
         self.step = steps[0] if steps else None
         if any(step != self.step for step in steps):
             raise CheckFailedError(
@@ -124,6 +166,13 @@ class OptimizerState:
         """Number of updates that the optimizer has made; None if the optimizer does not count updates."""
         self.loss_scaler: dict[str, Any] = first.scaler
         """Attributes of DeepSpeed's loss scaler; empty if the checkpoint has no loss scaler."""
+        groups = optimizer_groups(self._held[0])
+        self.settings = OptimizerSettings(
+            moments=tuple(kind for kind in self.kinds if kind != MASTER),
+            groups={members[0].decays: each for members, each in zip(groups, first.settings, strict=True)},
+            wrapper=first.wrapper,
+        )
+        """Entries of the files that do not depend on the layout."""
 
     def part(self, parameter: Parameter, kind: str, wanted: range | None = None) -> torch.Tensor:
         """Return the parameter's state of kind `kind` in fp32 and contiguous, or only the indices `wanted` of its split

@@ -13,6 +13,7 @@ from bloomery.spec.partition import partition_problem
 from bloomery.spec.trajectory import trajectory
 
 if TYPE_CHECKING:
+    from bloomery.config.model import ModelConfig
     from bloomery.config.run import RunConfig
     from bloomery.config.training import TrainingConfig
 
@@ -43,12 +44,18 @@ def refuse_contradictions(training: TrainingConfig, *, where: str) -> None:
 
 def training_contradictions(config: RunConfig) -> list[Contradiction]:
     """Find keys of `model`, `training` and `tokenizer` that are each valid but contradict each other."""
-    checks = (_of_layout, _of_padding, _of_lengths, _of_tokens, _of_cooldown, _of_skips, _of_kernels)
-    return [found for check in checks for found in check(config)]
+    checks = (_of_padding, _of_lengths, _of_tokens, _of_cooldown, _of_skips, _of_kernels)
+    found = [problem for check in checks for problem in check(config)]
+    return [*layout_contradictions(config.model, config.training), *found]
 
 
-def _of_layout(config: RunConfig) -> list[Contradiction]:
-    model, parallel = config.model, config.training.parallel
+def layout_contradictions(model: ModelConfig, training: TrainingConfig) -> list[Contradiction]:
+    """Find reasons why the network cannot be distributed over the layout of `training`."""
+    return [*_of_layout(model, training), *_of_sequence_parallel(model, training)]
+
+
+def _of_layout(model: ModelConfig, training: TrainingConfig) -> list[Contradiction]:
+    parallel = training.parallel
     tensor, pipeline = "training.parallel.tensor", "training.parallel.pipeline"
     problems: list[Contradiction] = []
     keys: tuple[str, ...]
@@ -64,14 +71,14 @@ def _of_layout(config: RunConfig) -> list[Contradiction]:
         message = f"model.layers {model.layers} cannot fill the pipeline stages of {pipeline} {parallel.pipeline}"
         right = f"{pipeline} of at most {model.layers}, the number of layers"
         problems.append(Contradiction(message, (pipeline, "model.layers"), parallel.pipeline, right))
-    elif reason := partition_problem(model, parallel.pipeline, config.training.partition):
-        message = f"training.partition {config.training.partition!r} for {parallel.pipeline} pipeline stages: {reason}"
+    elif reason := partition_problem(model, parallel.pipeline, training.partition):
+        message = f"training.partition {training.partition!r} for {parallel.pipeline} pipeline stages: {reason}"
         keys = ("training.partition", pipeline, "model.layers")
         right = (
             "'parameters', 'uniform', or 'type:' followed by a regular expression that matches at least "
             f"{parallel.pipeline} layers, one for each pipeline stage, such as 'type:transformer|embedding'"
         )
-        problems.append(Contradiction(message, keys, config.training.partition, right))
+        problems.append(Contradiction(message, keys, training.partition, right))
     if model.family != "gpt" and parallel.pipeline > 1:
         message = (
             f"{pipeline} {parallel.pipeline}: the layers of model.family {model.family!r} cannot be split into "
@@ -106,7 +113,7 @@ def _of_padding(config: RunConfig) -> list[Contradiction]:
 
 def _of_lengths(config: RunConfig) -> list[Contradiction]:
     curriculum, longest = config.training.curriculum, config.model.sequence_length
-    problems = _of_sequence_parallel(config)
+    problems: list[Contradiction] = []
     if curriculum is None:
         return problems
     section = "training.curriculum"
@@ -145,16 +152,16 @@ def _of_lengths(config: RunConfig) -> list[Contradiction]:
     return problems
 
 
-def _of_sequence_parallel(config: RunConfig) -> list[Contradiction]:
+def _of_sequence_parallel(model: ModelConfig, training: TrainingConfig) -> list[Contradiction]:
     """Check that sequence lengths are divisible by the tensor-parallel size if sequence parallelism is on."""
-    parallel, curriculum = config.training.parallel, config.training.curriculum
+    parallel, curriculum = training.parallel, training.curriculum
     key, tensor = "training.parallel.sequence_parallel", "training.parallel.tensor"
     if not parallel.sequence_parallel:
         return []
     if parallel.tensor == 1:
         message = f"{key} splits sequences over the tensor-parallel ranks, but {tensor} is 1"
         return [Contradiction(message, (key, tensor), True, f"false, or {tensor} above 1")]
-    lengths = {"model.sequence_length": config.model.sequence_length}
+    lengths = {"model.sequence_length": model.sequence_length}
     if curriculum is not None:
         lengths["training.curriculum.start_length"] = curriculum.start_length
         lengths["training.curriculum.length_step"] = curriculum.length_step

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from bloomery.base.atomic import dump_json
 from bloomery.spec.deepspeed_json import deepspeed_json
-from bloomery.spec.groups import held, optimizer_groups
+from bloomery.spec.groups import engine_name, held, optimizer_groups
 from bloomery.spec.memory import MASTER_BYTES, WEIGHT_BYTES, moment_count
 from bloomery.spec.parameters import declare, layer_count, planned_rows
 from bloomery.spec.partition import stage_bounds
@@ -147,7 +147,7 @@ def _saved(
     for first, end in pairwise(stage_bounds(model, rows, pipeline, partition)):
         groups = optimizer_groups(held(declared, first, end))
         optimizer += tensor * data * _optimizer_file(groups, tensor, data, moments, settings)
-        names = [_engine_name(each) for group in groups for each in group]
+        names = [engine_name(each) for group in groups for each in group]
         pickled = sum(PICKLED_NAME + len(name) + _PICKLED_SHAPE for name in names)
         engine += tensor * torch_file_bytes(_ENGINE_STATE + settings + pickled, [])
     files = tensor * (len(layers) + pipeline * (data + 1))
@@ -168,19 +168,10 @@ def _optimizer_file(groups: list[list[Parameter]], tensor: int, data: int, momen
             tensors.append(_STEP_BYTES)
         pickled += _GROUP_STATE
         # The file of a replica names only the parameters in its part.
-        pickled += sum(PICKLED_NAME + len(_engine_name(each)) + _PICKLED_SLICE for each in group) // data
+        pickled += sum(PICKLED_NAME + len(engine_name(each)) + _PICKLED_SLICE for each in group) // data
     return torch_file_bytes(pickled + len(tensors) * PICKLED_TENSOR, tensors)
 
 
 def _count(parameter: Parameter, tensor: int) -> int:
     """Return the number of elements of a parameter on one tensor-parallel rank."""
     return math.prod(parameter.shard_shape(tensor))
-
-
-def _engine_name(parameter: Parameter) -> str:
-    """Return the name of a parameter in DeepSpeed's engine."""
-    return (
-        f"tied_modules.embed.{parameter.local_name}"
-        if parameter.tied_layers
-        else (f"{parameter.layer}.{parameter.local_name}")
-    )

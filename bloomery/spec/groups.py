@@ -26,3 +26,10 @@ def optimizer_groups(parameters: Iterable[Parameter]) -> list[list[Parameter]]:
     for parameter in parameters:
         groups[parameter.decays].append(parameter)
     return [group for group in groups.values() if group]
+
+
+def engine_name(parameter: Parameter) -> str:
+    """Return the name of a parameter in DeepSpeed's engine, which also names it in the files of a checkpoint."""
+    if parameter.tied_layers:
+        return f"tied_modules.embed.{parameter.local_name}"
+    return f"{parameter.layer}.{parameter.local_name}"

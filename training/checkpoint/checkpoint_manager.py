@@ -21,7 +21,9 @@ from bloomery.base.atomic import explained
 from bloomery.base.errors import BloomeryError, CheckFailedError, ResourceError
 from bloomery.base.progress import say
 from bloomery.checkpoint.drift import DriftError, how_to_repair
+from bloomery.checkpoint.files import random_file
 from bloomery.checkpoint.reference import reference_tensors
+from bloomery.checkpoint.software_versions import changed_versions, software_versions
 from bloomery.contracts.checkpoint import REFERENCE_NAME, Change, CheckpointManifest, Repair, step_name
 from bloomery.contracts.file_entry import FileEntry
 from bloomery.contracts.index_manifest import IndexManifest
@@ -36,12 +38,11 @@ from training.checkpoint.damaged_state import not_finite_error
 from training.checkpoint.find_checkpoint import newest_good
 from training.checkpoint.finite import not_finite_in_trainer, not_finite_weight
 from training.checkpoint.load_checkpoint import load_checkpoint
-from training.checkpoint.needed_files import check_needed_files, random_file
+from training.checkpoint.needed_files import check_needed_files
 from training.checkpoint.randomness import random_states, restore_random_states, seed_all
 from training.checkpoint.reference_logits import ReferenceSamples, compute_reference
 from training.checkpoint.seal_checkpoint import CheckpointFolders
 from training.checkpoint.shard_writer import NotFiniteError, ShardWriter
-from training.checkpoint.software_versions import changed_versions, software_versions
 from training.loop.build_engine import Trainer
 
 

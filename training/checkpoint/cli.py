@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(no_args_is_help=True, help="Repair a checkpoint of a training.")
+app = typer.Typer(no_args_is_help=True, help="Inspect, reshard or repair a checkpoint.")
 
 
 class _OnDrift(StrEnum):
@@ -16,11 +16,6 @@ class _OnDrift(StrEnum):
 
     MEAN_FP32 = "mean-fp32"
     RANK0 = "rank0"
-
-
-@app.callback()
-def _group() -> None:
-    """Make Typer require the name of the subcommand. With a single subcommand, Typer would leave the name out."""
 
 
 @app.command()
@@ -67,4 +62,33 @@ def repair(
     say(
         f"before you export {done.checkpoint}, start the training again: if the repair changed weights or fp32 state, "
         "this start computes the new reference logits that an export needs"
+    )
+
+
+@app.command()
+def reshard(
+    checkpoint: Annotated[Path, typer.Argument(help="Folder of the checkpoint.")],
+    tensor: Annotated[int, typer.Option(min=1, max=100_000, help="New tensor-parallel size.")],
+    pipeline: Annotated[int, typer.Option(min=1, max=100_000, help="New pipeline-parallel size.")],
+    output: Annotated[Path, typer.Option(help="New folder of the resharded checkpoint.")],
+    data: Annotated[
+        int | None,
+        typer.Option(min=1, max=100_000, help="New data-parallel size. Default: that of the checkpoint."),
+    ] = None,
+) -> None:
+    """Write a checkpoint for another layout: weights, fp32 master weights and the optimizer's moments.
+
+    All values stay equal bit for bit. A training does not need this command, because it loads a checkpoint of any
+    layout. The command is for other programs, and for moving a checkpoint to another cluster.
+    """
+    from bloomery.base.progress import say
+    from bloomery.contracts.checkpoint import step_name
+    from training.checkpoint.reshard_checkpoint import reshard_checkpoint
+
+    done = reshard_checkpoint(checkpoint, output, tensor=tensor, pipeline=pipeline, data=data)
+    layout = f"{done.tensor_parallel} tensor x {done.pipeline_parallel} pipeline x {done.data_parallel} data ranks"
+    say(f"wrote {output}: {len(done.files)} files for {layout}")
+    say(
+        f"to train from it, move it to train/checkpoints/{step_name(done.iteration)} of a run, and set "
+        "training.parallel of the run to this layout"
     )

@@ -17,6 +17,7 @@ from torch.nn import functional
 
 from bloomery.base.atomic import write_bytes
 from bloomery.base.errors import CheckFailedError
+from bloomery.checkpoint.finite import is_finite
 from bloomery.checkpoint.reference import read_reference, reference_tensors
 from bloomery.contracts.checkpoint import (
     REFERENCE_BEFORE_REPAIR_NAME,
@@ -28,7 +29,6 @@ from bloomery.contracts.checkpoint import (
 )
 from bloomery.contracts.file_entry import FileEntry
 from training.checkpoint.collective_calls import damage_on_any_rank, from_every_rank, from_rank_0
-from training.checkpoint.finite import is_finite
 from training.checkpoint.reference_logits import ReferenceSamples, compute_reference, reference_logits
 from training.loop.build_engine import Trainer
 

@@ -9,14 +9,12 @@ tensor up to a power of two.
 from __future__ import annotations
 
 import copy
-import sys
-from collections import OrderedDict
-from enum import Enum
 from typing import Any
 
 import torch
 
 from bloomery.base.progress import say
+from bloomery.checkpoint.map_tensors import map_tensors
 
 
 class HostCopies:
@@ -28,7 +26,7 @@ class HostCopies:
 
     def add(self, state: Any) -> Any:
         """Return a copy of `state` that shares no memory with it. Tensors of a GPU may be incomplete before `wait`."""
-        return _with_tensors(state, self._copied, copy.deepcopy)
+        return map_tensors(state, self._copied, copy.deepcopy)
 
     def wait(self) -> None:
         """Wait until every copy is complete. On a CPU, copies are complete at once."""
@@ -71,41 +69,4 @@ def on_host(state: Any) -> Any:
         is_view = tensor.untyped_storage().nbytes() != tensor.nbytes
         return tensor.to("cpu", copy=True) if is_view else tensor.cpu()
 
-    return _with_tensors(state, moved, lambda value: value)
-
-
-def _with_tensors(value: Any, tensor: Any, other: Any) -> Any:
-    """Return a copy of nested containers, with `tensor(value)` for each tensor and `other(value)` for each other value.
-
-    An Enum member becomes its plain value.
-
-    Equal states give equal copies, whose files have equal bytes. So a resumed training saves the same bytes as an
-    undisturbed one. Keys of a plain dict are sorted, because an optimizer that was loaded has added them in another
-    order. Equal strings become the same object, because pickle writes an object only once. The order of an OrderedDict
-    is kept, because DeepSpeed's tools rely on it.
-    """
-    if isinstance(value, torch.Tensor):
-        return tensor(value)
-    if isinstance(value, dict):
-        keys = list(value) if isinstance(value, OrderedDict) else _sorted(value)
-        items = ((_shared(key), _with_tensors(value[key], tensor, other)) for key in keys)
-        return OrderedDict(items) if isinstance(value, OrderedDict) else dict(items)
-    if isinstance(value, list):
-        return [_with_tensors(each, tensor, other) for each in value]
-    if type(value) is tuple:
-        return tuple(_with_tensors(each, tensor, other) for each in value)
-    if isinstance(value, Enum):
-        # Before Python 3.11.4 an Enum member is pickled as a call of getattr, which a safe unpickler rejects.
-        return _shared(value.value)
-    return _shared(value) if type(value) is str else other(value)
-
-
-def _shared(value: Any) -> Any:
-    """Return the one object that stands for all strings equal to `value`. Return other values unchanged."""
-    return sys.intern(value) if type(value) is str else value
-
-
-def _sorted(value: dict[Any, Any]) -> list[Any]:
-    """Return the keys of a dict in ascending order. If they are not all strings or all integers, keep their order."""
-    kinds = {type(key) for key in value}
-    return sorted(value) if kinds in ({str}, {int}) else list(value)
+    return map_tensors(state, moved, lambda value: value)

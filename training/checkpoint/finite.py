@@ -1,19 +1,14 @@
-"""Find tensors that are not finite: in a file that is being saved, and in the state of a trainer.
-
-All elements of a tensor are finite exactly if the smallest and the largest element are finite, because torch returns
-NaN for both if any element is NaN. `torch.aminmax` reads a tensor once and allocates no memory. On one core it takes
-0.11 times as long as SHA-256.
-"""
+"""Find tensors that are not finite: in a file that is being saved, and in the state of a trainer."""
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from bloomery.checkpoint.finite import is_finite
 from bloomery.checkpoint.optimizer_state import MASTER, declared_key
 from bloomery.spec.parameters import declare
 
@@ -26,14 +21,6 @@ _MASTERS, _BASE, _SLICES = "single_partition_of_fp32_groups", "base_optimizer_st
 
 Keys = tuple[str | int, ...]
 """Keys and list indices that lead to a tensor in a nested state."""
-
-
-def is_finite(tensor: torch.Tensor) -> bool:
-    """Return whether all elements are finite. Tensors of integers and empty tensors are finite."""
-    if not tensor.is_floating_point() or not tensor.numel():
-        return True
-    low, high = torch.aminmax(tensor.detach())
-    return math.isfinite(low) and math.isfinite(high)
 
 
 def not_finite_in_file(name: str, state: Any, parameters: Sequence[Parameter]) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from bloomery.base.errors import CheckFailedError
-from bloomery.checkpoint.files import OTHER_CHECKPOINT, optimizer_file
+from bloomery.checkpoint.files import OTHER_CHECKPOINT, optimizer_file, random_file
 from bloomery.contracts.checkpoint import (
     REFERENCE_BEFORE_REPAIR_NAME,
     REFERENCE_NAME,
@@ -13,11 +13,6 @@ from bloomery.contracts.checkpoint import (
     lacks_reference,
 )
 from bloomery.contracts.resume_policy import saved_stage
-
-
-def random_file(rank: int) -> str:
-    """Return the name of the file with a rank's random number generator states."""
-    return f"random_rank_{rank:05d}.safetensors"
 
 
 def check_needed_files(folder: Path, manifest: CheckpointManifest) -> None:

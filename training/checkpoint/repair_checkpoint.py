@@ -16,6 +16,7 @@ from pathlib import Path
 from bloomery.base.atomic import explained, fsync_folder, write_bytes
 from bloomery.base.digest import sha256_file
 from bloomery.base.errors import InputError
+from bloomery.checkpoint.files import random_file
 from bloomery.contracts.checkpoint import (
     MANIFEST_NAME,
     REFERENCE_BEFORE_REPAIR_NAME,
@@ -29,7 +30,6 @@ from bloomery.contracts.checkpoint import (
 )
 from bloomery.contracts.file_entry import FileEntry
 from bloomery.contracts.paths import RunPaths
-from training.checkpoint.needed_files import random_file
 from training.checkpoint.repair_tensors import Method, repair_tensors, verify_repaired
 from training.resume.complete_repairs import complete_repairs
 

@@ -7,18 +7,17 @@ Each tensor is also checked just before it is written. A tensor that is not fini
 
 from __future__ import annotations
 
-import hashlib
-import os
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from deepspeed.runtime.checkpoint_engine.checkpoint_engine import CheckpointEngine
 from safetensors.torch import save
 
 from bloomery.base.errors import CheckFailedError
+from bloomery.checkpoint.write_hashed import write_hashed
 from bloomery.contracts.file_entry import FileEntry
 from training.checkpoint.copy_to_host import HostCopies, on_host
 from training.checkpoint.finite import not_finite_in_file
@@ -132,18 +131,10 @@ class ShardWriter(CheckpointEngine):  # type: ignore[misc]
             # Rank 0 created the folder, but another node's file system client may have cached that it does not exist.
             # mkdir makes that client ask the server.
             path.parent.mkdir(parents=True, exist_ok=True)
-            with path.open("wb") as handle:
-                hashing = _HashingFile(handle)
-                write(hashing)
-                if hashing.problem is not None:
-                    raise hashing.problem
-                handle.flush()
-                # The file must be durable before the manifest lists it.
-                os.fsync(handle.fileno())
+            entry = write_hashed(path, write)
         except Exception as error:  # After any error the file is incomplete, so the checkpoint must not be sealed.
             self.problem = error
             return
-        entry = FileEntry(bytes=hashing.bytes, sha256=hashing.digest.hexdigest())
         self.files[path.relative_to(self._folder).as_posix()] = entry
 
     def load(self, path: str, map_location: Any = None) -> Any:
@@ -168,30 +159,3 @@ class ShardWriter(CheckpointEngine):  # type: ignore[misc]
     def preserves_storage_sharing(self) -> bool:
         """Return False, so that DeepSpeed makes no copies. `save` copies where necessary."""
         return False
-
-
-class _HashingFile:
-    """File wrapper that hashes written data and stores errors.
-
-    It raises no exception, because torch's writer would then abort the process.
-    """
-
-    def __init__(self, handle: IO[bytes]) -> None:
-        self._handle = handle
-        self.digest = hashlib.sha256()
-        self.bytes = 0
-        self.problem: OSError | None = None
-
-    def write(self, data: Any) -> int:
-        size = len(data)
-        if self.problem is None:
-            try:
-                self._handle.write(data)
-                self.digest.update(data)
-                self.bytes += size
-            except OSError as error:
-                self.problem = error
-        return size
-
-    def flush(self) -> None:
-        """Do nothing. `ShardWriter` flushes the underlying file after the last write."""

@@ -17,7 +17,7 @@ MODEL = ModelConfig(layers=2, hidden_size=32, heads=4, sequence_length=32)
 def test_one_value_that_is_not_finite_is_found_at_any_place(name: str, value: float) -> None:
     import torch
 
-    from training.checkpoint.finite import is_finite
+    from bloomery.checkpoint.finite import is_finite
 
     # The sizes are near multiples of the number of elements in a vector register.
     for size in (1, 7, 8, 33, 1025):
@@ -33,7 +33,7 @@ def test_one_value_that_is_not_finite_is_found_at_any_place(name: str, value: fl
 def test_tensors_without_floating_point_numbers_and_empty_tensors_are_finite() -> None:
     import torch
 
-    from training.checkpoint.finite import is_finite
+    from bloomery.checkpoint.finite import is_finite
 
     largest = torch.tensor([torch.finfo(torch.float32).max, torch.finfo(torch.float32).min])
     for tensor in (torch.empty(0), torch.tensor([1, 2]), torch.tensor([True]), largest, torch.zeros(3, 0)):

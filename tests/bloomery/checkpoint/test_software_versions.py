@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from training.checkpoint.software_versions import changed_versions
+from bloomery.checkpoint.software_versions import changed_versions
 
 
 def test_a_different_a_new_and_a_missing_version_are_changes() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib.metadata import version
 
 import bloomery
 from bloomery.base.source_commit import source_commit
@@ -12,13 +13,11 @@ _NOT_RECORDED = "not recorded"
 
 def software_versions() -> dict[str, str]:
     """Return the versions of Bloomery, torch and DeepSpeed, and Bloomery's git commit if it is known."""
-    import deepspeed
-    import torch
-
     versions = {
         "bloomery": bloomery.__version__,
-        "torch": str(torch.__version__),
-        "deepspeed": str(deepspeed.__version__),
+        # The modules themselves would take seconds to import.
+        "torch": version("torch"),
+        "deepspeed": version("deepspeed"),
     }
     commit = source_commit()
     return versions if commit is None else versions | {"commit": commit}
