@@ -168,6 +168,15 @@ def mark_damaged(folder: Path, problem: str) -> None:
     write_json(folder / DAMAGED_NAME, {"problem": problem})
 
 
+def marked_problem(folder: Path) -> str | None:
+    """Return the problem that the checkpoint's mark states. None if the checkpoint is not marked as damaged."""
+    try:
+        found = read_json(folder / DAMAGED_NAME)
+    except InputError as error:
+        return None if isinstance(error.__cause__, FileNotFoundError) else "the mark does not state the problem"
+    return str(found["problem"]) if isinstance(found, dict) and "problem" in found else str(found)
+
+
 def read_checkpoint(folder: Path) -> CheckpointManifest:
     """Read the manifest of a checkpoint that is not marked as damaged.
 
@@ -176,22 +185,13 @@ def read_checkpoint(folder: Path) -> CheckpointManifest:
             was never completed.
         TryAgainError: the disk or file server does not respond.
     """
-    if (problem := _marked_problem(folder)) is not None:
+    if (problem := marked_problem(folder)) is not None:
         raise InputError(
             f"the checkpoint is marked as damaged: {problem}",
             where=str(folder),
             expected=f"an undamaged checkpoint; if you have repaired this one, delete its file {DAMAGED_NAME}",
         )
     return read_manifest(folder)
-
-
-def _marked_problem(folder: Path) -> str | None:
-    """Return the problem that the checkpoint's mark states. None if the checkpoint is not marked as damaged."""
-    try:
-        found = read_json(folder / DAMAGED_NAME)
-    except InputError as error:
-        return None if isinstance(error.__cause__, FileNotFoundError) else "the mark does not state the problem"
-    return str(found["problem"]) if isinstance(found, dict) and "problem" in found else str(found)
 
 
 def read_manifest(folder: Path) -> CheckpointManifest:

@@ -19,6 +19,35 @@ class _OnDrift(StrEnum):
 
 
 @app.command()
+def inspect(
+    checkpoint: Annotated[Path, typer.Argument(help="Folder of the checkpoint.")],
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the description as one JSON document on stdout.")
+    ] = False,
+) -> None:
+    """Show the layout, position, optimizer state and tensors of a checkpoint, and copies that differ.
+
+    Only the manifest, the headers of the files and small parts of them are read. The exit code is 1 if copies of a
+    state differ, or if files are missing or do not fit the layout.
+    """
+    from dataclasses import asdict
+
+    from pydantic_core import to_jsonable_python
+
+    from bloomery.base.atomic import dump_json
+    from training.checkpoint.inspect_checkpoint import inspect_checkpoint
+    from training.checkpoint.show_inspection import show_inspection
+
+    found = inspect_checkpoint(checkpoint)
+    if as_json:
+        print(dump_json({**to_jsonable_python(asdict(found)), "good": found.is_good}), end="")
+    else:
+        show_inspection(found)
+    if not found.is_good:
+        raise typer.Exit(1)
+
+
+@app.command()
 def repair(
     run: Annotated[Path, typer.Option(help="Folder of the run, such as runs/<name>.")],
     on_drift: Annotated[
