@@ -15,6 +15,7 @@ import bloomery
 from bloomery.base.errors import CheckFailedError, InputError
 from bloomery.base.folders import atomic_folder
 from bloomery.base.progress import say
+from bloomery.checkpoint.master_weights import MasterWeights
 from bloomery.checkpoint.weights import Checkpoint
 from bloomery.config.stages import ExportStage
 from bloomery.contracts.file_entry import list_files
@@ -24,7 +25,7 @@ from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.result import Place, new_result
 from bloomery.spec.placement import Placement
 from bloomery.spec.transformers_families.choose import family_for_export
-from bloomery.spec.weight_files import MAX_SHARD_BYTES, PRECISION_DTYPES, export_dtype
+from bloomery.spec.weight_files import MAX_SHARD_BYTES, PRECISION_DTYPES, export_dtype, rounded_dtype
 from export.choose_checkpoint import choose_checkpoint
 from export.model_card import CardFacts, write_card
 from export.proof.comparison import Comparison
@@ -130,7 +131,8 @@ def write_model(
     reference = checkpoint_reference(checkpoint)
     family = family_for_export(stage.model)
     rows, files = _write_files(stage, paths, checkpoint, family, folder, max_shard_bytes)
-    written = Written(folder, family, rows, checkpoint.manifest.vocabulary_size, files.parameters)
+    rounded_to = rounded_dtype(stage.export, checkpoint.trained_with("precision"))
+    written = Written(folder, family, rows, checkpoint.manifest.vocabulary_size, files.parameters, rounded_to)
     comparison = _prove(stage, checkpoint, written, reference, failed)
     facts = CardFacts(stage, checkpoint.manifest, checkpoint.folder.name, files.parameters, rows, comparison)
     write_card(folder, facts, paths)
@@ -156,14 +158,17 @@ def _write_files(
         )
     rows = tokenizer.size if stage.export.vocabulary == "trim" else manifest.vocabulary_rows
     config = transformers_config(family, stage.model, rows, manifest.tensor_parallel, tokenizer, dtype)
-    layers = _layers(checkpoint, family, dtype, rows)
+    masters = MasterWeights(checkpoint) if dtype == "float32" else None
+    layers = _layers(checkpoint, masters, family, dtype, rows)
     check_tensors(config, {tensor.name: tensor.shape for layer in layers for tensor in layer.tensors})
     copy_tokenizer(paths.tokenizer, folder)
     write_configs(folder, config)
     return rows, write_weights(folder, layers, dtype, max_shard_bytes)
 
 
-def _layers(checkpoint: Checkpoint, family: Family, dtype: str, rows: int) -> list[Layer]:
+def _layers(
+    checkpoint: Checkpoint, masters: MasterWeights | None, family: Family, dtype: str, rows: int
+) -> list[Layer]:
     """Return the tensors to write, grouped by the pipeline layer whose files hold them."""
     grouped: dict[int, list[Parameter]] = {}
     for parameter in checkpoint.parameters:
@@ -176,19 +181,28 @@ def _layers(checkpoint: Checkpoint, family: Family, dtype: str, rows: int) -> li
             shape = (rows, *parameter.shape[1:]) if trimmed else parameter.shape
             target = family.target(parameter)
             tensors.append(Tensor(target.name, target.shape(shape)))
-        layers.append(Layer(tuple(tensors), partial(_load, checkpoint, family, tuple(parameters), dtype, rows)))
+        load = partial(_load, checkpoint, masters, family, tuple(parameters), dtype, rows)
+        layers.append(Layer(tuple(tensors), load))
     return layers
 
 
 def _load(
-    checkpoint: Checkpoint, family: Family, parameters: tuple[Parameter, ...], dtype: str, rows: int
+    checkpoint: Checkpoint,
+    masters: MasterWeights | None,
+    family: Family,
+    parameters: tuple[Parameter, ...],
+    dtype: str,
+    rows: int,
 ) -> list[torch.Tensor]:
     """Load the parameters of one pipeline layer in the order of transformers. Threads call this at the same time."""
     import torch
 
     reader, found = checkpoint.another_reader(), []
     for parameter in parameters:
-        weight = reader.weight(parameter, getattr(torch, dtype))
+        if masters is None:
+            weight = reader.weight(parameter, getattr(torch, dtype))
+        else:
+            weight = masters.weight(parameter, reader)
         if parameter.placement is Placement.VOCABULARY:
             weight = weight[:rows]
         found.append(to_transformers(weight, family.target(parameter).transform, checkpoint.model.heads))
@@ -225,6 +239,7 @@ def _parity(facts: CardFacts, folder: Path, files: WrittenFiles, made_from: dict
         consumed_tokens=manifest.consumed_tokens,
         parameters=facts.parameters,
         dtype=facts.dtype,
+        rounded_to=facts.rounded_to,
         vocabulary_rows=facts.vocabulary_rows,
         samples=comparison.samples,
         tokens=comparison.tokens,

@@ -34,6 +34,9 @@ class Written:
     """Entries of the tokenizer."""
     parameters: int
     """Number of parameters."""
+    rounded_to: str | None = None
+    """Data type of the training's weights if the written ones are their fp32 master weights. The proof then rounds the
+    written weights to this type, because the reference of the checkpoint was computed with the rounded weights."""
 
 
 def prove(
@@ -55,7 +58,9 @@ def prove(
     """
     tokenizer, config = _read(written.folder)
     say("proof: compare the logits of the written model with those of the training")
-    model = WrittenModel(written.folder, config, written.family, pieces.parameters, pieces.model.heads)
+    model = WrittenModel(
+        written.folder, config, written.family, pieces.parameters, pieces.model.heads, written.rounded_to
+    )
     split = SplitModel(pieces)
     try:
         comparison = compare(model, reference, written.rows, written.vocabulary, str(written.folder))
