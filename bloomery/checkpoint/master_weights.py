@@ -6,6 +6,7 @@ therefore rounded and compared with the checkpoint's weight.
 
 from __future__ import annotations
 
+import copy
 import threading
 from typing import TYPE_CHECKING
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class MasterWeights:
-    """The fp32 weights of a checkpoint. Several threads may read them at the same time."""
+    """The fp32 weights of a checkpoint. Each thread needs its own reader, but all readers share the optimizer's state."""
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         """Open the optimizer's state. A training in fp32 needs no state, because its weights are fp32.
@@ -51,12 +52,14 @@ class MasterWeights:
                 f"optimizer state, whose fp32 master weights export.dtype 'float32' exports; {OTHER_CHECKPOINT}",
             )
 
-    def weight(self, parameter: Parameter, reader: Checkpoint) -> torch.Tensor:
-        """Return the contiguous parameter in fp32.
+    def another_reader(self) -> MasterWeights:
+        """Return the same weights, so that another thread can read them at the same time."""
+        found = copy.copy(self)
+        found._checkpoint = self._checkpoint.another_reader()
+        return found
 
-        Args:
-            parameter: a declared parameter of the checkpoint.
-            reader: the checkpoint, opened for the calling thread (`Checkpoint.another_reader`).
+    def weight(self, parameter: Parameter, dtype: torch.dtype) -> torch.Tensor:
+        """Return the contiguous parameter in `dtype`, which must be fp32.
 
         Raises:
             DriftError: replicas are not bit-equal, or the master weights, rounded to the type of the weights, differ
@@ -66,8 +69,9 @@ class MasterWeights:
         """
         import torch
 
+        assert dtype is torch.float32, dtype
         own = getattr(torch, self._dtype)
-        weight = reader.weight(parameter, own)
+        weight = self._checkpoint.weight(parameter, own)
         if self._state is None:
             return weight
         with self._lock:
