@@ -25,10 +25,10 @@ from bloomery.contracts.result import Place, new_result
 from bloomery.spec.transformers_families.choose import family_for_export
 from bloomery.spec.weight_files import MAX_SHARD_BYTES, PRECISION_DTYPES, export_dtype, rounded_dtype
 from export.choose_checkpoint import choose_checkpoint
+from export.layers import layers_of
 from export.model_card import CardFacts, write_card
 from export.proof.comparison import Comparison
 from export.proof.prove import Written, checkpoint_reference, prove
-from export.layers import layers_of
 from export.transformers_model import check_tensors, transformers_config
 from export.write_configs import copy_tokenizer, read_tokenizer, write_configs
 from export.write_weights import WrittenFiles, write_weights

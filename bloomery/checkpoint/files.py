@@ -40,7 +40,7 @@ _STAND_INS: list[tuple[type[Plain], str]] = [
     (Scaler, "deepspeed.runtime.fp16.loss_scaler.DynamicLossScaler"),
 ]
 
-_SAFE_GLOBALS = threading.Lock()
+SAFE_GLOBALS = threading.Lock()
 """Lock for torch's list of safe classes. All threads share the list, and `safe_globals` replaces it."""
 
 
@@ -62,7 +62,7 @@ def open_state(path: Path, classes: Sequence[Any] = _STAND_INS) -> dict[str, Any
     import torch
 
     try:
-        with _SAFE_GLOBALS, torch.serialization.safe_globals([*classes]):
+        with SAFE_GLOBALS, torch.serialization.safe_globals([*classes]):
             state = torch.load(path, map_location="cpu", mmap=True, weights_only=True)
     except Exception as error:
         # A damaged file makes the unpickler fail with almost any error, such as KeyError or AttributeError.

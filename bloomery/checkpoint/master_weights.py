@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class MasterWeights:
-    """The fp32 weights of a checkpoint. Each thread needs its own reader, but all readers share the optimizer's state."""
+    """The fp32 weights of a checkpoint. Each thread needs its own reader. All readers share the optimizer's state."""
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         """Open the optimizer's state. A training in fp32 needs no state, because its weights are fp32.
