@@ -73,6 +73,9 @@ def open_pickle(path: Path) -> dict[str, Any]:
         names = _global_names(path, mapped)
         refused = sorted(name for name in names if not _has_stand_in(name) and not _is_torch(name))
         stand_ins = [(type("StandIn", (StandIn,), {}), name) for name in sorted(names) if _has_stand_in(name)]
+    except MemoryError as error:
+        # Names are short. A damaged length made the scan ask for more memory than the machine has.
+        raise _damaged(path, ValueError(str(error))) from error
     except Exception as error:
         raise _damaged(path, error) from error
     if refused:

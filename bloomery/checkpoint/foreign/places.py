@@ -55,7 +55,7 @@ class Places:
 
 
 def find_places(layers: Mapping[int, Set[str]], where: str) -> Places:
-    """Find the role of each layer from the names of its tensors.
+    """Find the role of each layer from the names of its tensors. A layer of tied tensors may have a negative number.
 
     Raises:
         InputError: a layer is unknown, or there is not exactly one embedding and one final LayerNorm.
@@ -72,8 +72,9 @@ def find_places(layers: Mapping[int, Set[str]], where: str) -> Places:
         elif names == {HEAD}:
             role = "output head"
         else:
+            layer = f"layer {number}" if number >= 0 else "the tied layer"
             raise InputError(
-                f"layer {number} holds the tensors {', '.join(sorted(names)[:5])}",
+                f"{layer} holds the tensors {', '.join(sorted(names)[:5])}",
                 where=where,
                 expected="the layers of a GPT of Megatron-DeepSpeed: a token embedding, blocks, a final LayerNorm",
             )
