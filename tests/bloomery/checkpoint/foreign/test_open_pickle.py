@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import random
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -83,3 +84,10 @@ def test_damaged_bytes_are_either_read_or_an_input_error(tmp_path: Path, zipped)
 def test_a_missing_file_is_not_taken_for_a_damaged_one(tmp_path):
     with pytest.raises(FileNotFoundError):
         open_pickle(tmp_path / "absent.pt")
+
+
+def test_several_threads_can_open_files_at_the_same_time(tmp_path):
+    made = fabricate_layers(tmp_path)
+    paths = [made.folder / "mp_rank_00_model_states.pt", made.path(1, 0)] * 100
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(open_pickle, paths))
