@@ -17,7 +17,7 @@ from bloomery.contracts.resume_policy import saved_stage
 from bloomery.contracts.stale_artefacts import TRAINING, Stale, stale_artefacts
 from bloomery.spec.flops import iteration_flops
 from bloomery.spec.trajectory import trajectory
-from bloomery.spec.weight_files import export_dtype
+from bloomery.spec.weight_files import export_dtype, rounded_dtype
 
 if TYPE_CHECKING:
     from bloomery.config.stages import ExportStage
@@ -63,6 +63,11 @@ class CardFacts:
     def dtype(self) -> str:
         """Data type of the exported weights, such as `bfloat16`."""
         return export_dtype(self.stage.export, self.trained.precision)
+
+    @property
+    def rounded_to(self) -> str | None:
+        """Data type of the training's weights if their fp32 master weights are exported, otherwise None."""
+        return rounded_dtype(self.stage.export, self.trained.precision)
 
 
 def corpus_languages(paths: RunPaths) -> dict[str, dict[str, Any]] | None:
@@ -184,9 +189,15 @@ def _network(facts: CardFacts) -> str:
         ["sequence length", f"{model.sequence_length} tokens"],
         ["vocabulary", f"{facts.manifest.vocabulary_size:,} entries, {facts.vocabulary_rows:,} embedding rows"],
         ["positions", "ALiBi"],
-        ["weights", facts.dtype],
+        ["weights", _weights(facts)],
     ]
     return _table(["", ""], rows)
+
+
+def _weights(facts: CardFacts) -> str:
+    if facts.rounded_to is None:
+        return facts.dtype
+    return f"{facts.dtype}: the fp32 master weights of the training, which computed with them in {facts.rounded_to}"
 
 
 def _training(facts: CardFacts) -> str:
@@ -312,8 +323,9 @@ def _licences(licences: dict[str, str]) -> str:
 
 def _parity(facts: CardFacts) -> str:
     comparison = facts.comparison
+    rounded = f" with its weights rounded to {facts.rounded_to}" if facts.rounded_to else ""
     return (
-        f"The fp32 logits of this model were compared with the logits of the training processes at "
+        f"The fp32 logits of this model{rounded} were compared with the logits of the training processes at "
         f"{comparison.tokens:,} positions of {comparison.samples} samples. The largest difference, relative to the "
         f"largest logit, is {comparison.max_difference:.3g} (allowed: {facts.stage.export.tolerance:g}). "
         f"The most likely token is the same at {100 * comparison.argmax_agreement:.2f} % of the positions. "

@@ -40,6 +40,12 @@ def export_dtype(export: ExportConfig, precision: str) -> str:
     return export.dtype or PRECISION_DTYPES[precision]
 
 
+def rounded_dtype(export: ExportConfig, precision: str) -> str | None:
+    """Return the data type of the trained weights if their fp32 master weights are exported, otherwise None."""
+    own = PRECISION_DTYPES[precision]
+    return own if export_dtype(export, precision) == "float32" != own else None
+
+
 def weight_files(config: RunConfig) -> WeightFiles:
     """Return the file layout of the weights of `config`'s model.
 

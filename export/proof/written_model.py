@@ -62,7 +62,15 @@ class _Pass:
 class WrittenModel:
     """The exported model, read from its folder (see `export.proof.forward_model.ForwardModel`)."""
 
-    def __init__(self, folder: Path, config: Any, family: Family, parameters: Sequence[Parameter], heads: int) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        config: Any,
+        family: Family,
+        parameters: Sequence[Parameter],
+        heads: int,
+        rounded_to: str | None = None,
+    ) -> None:
         """Build the model of `config` without weights, and check the names and shapes of the written tensors.
 
         Args:
@@ -71,12 +79,14 @@ class WrittenModel:
             family: table of the model's family.
             parameters: declared parameters of the network.
             heads: number of attention heads.
+            rounded_to: data type, such as `bfloat16`, to which the weights are rounded when they are read; None for no
+                rounding.
 
         Raises:
             CheckFailedError: the folder has other tensors than the model in transformers.
             InputError: a weight file is damaged.
         """
-        self._weights = WeightFiles(folder)
+        self._weights = WeightFiles(folder, rounded_to)
         check_tensors(config, self._weights.shapes)
         self._family, self._heads = family, heads
         self._targets = {each.name: family.target(each) for each in parameters}

@@ -17,13 +17,19 @@ from bloomery.spec.weight_files import INDEX_NAME, WEIGHTS_NAME
 class WeightFiles:
     """Weights of a folder with `model.safetensors` or with several files and their index."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, rounded_to: str | None = None) -> None:
         """Find the file of each tensor.
+
+        Args:
+            folder: folder with the weights.
+            rounded_to: data type, such as `bfloat16`, to which tensors are rounded before they are returned in fp32;
+                None for no rounding.
 
         Raises:
             InputError: there are no weights, or a file is not a complete safetensors file.
         """
         self._folder = folder
+        self._rounded_to = None if rounded_to is None else getattr(torch, rounded_to)
         self._open: tuple[str, contextlib.ExitStack, Any] | None = None
         self.shapes: dict[str, tuple[int, ...]] = {}
         """Shape of each tensor, by name."""
@@ -95,13 +101,17 @@ class WeightFiles:
 
     def tensor(self, name: str) -> torch.Tensor:
         """Return a tensor in fp32."""
-        found: torch.Tensor = self._opened(self._files[name]).get_tensor(name)
-        return found.to(torch.float32, copy=True)
+        return self._fp32(self._opened(self._files[name]).get_tensor(name))
+
+    def _fp32(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Return a copy of `tensor` in fp32, after the rounding."""
+        rounded = tensor if self._rounded_to is None else tensor.to(self._rounded_to)
+        return rounded.to(torch.float32, copy=True)
 
     def slices(self, name: str, rows: int) -> Iterator[tuple[int, torch.Tensor]]:
         """Yield the first row and the fp32 rows of consecutive slices of `rows` rows of a tensor."""
         for first in range(0, self.shapes[name][0], rows):
-            yield first, self._opened(self._files[name]).get_slice(name)[first : first + rows].float()
+            yield first, self._fp32(self._opened(self._files[name]).get_slice(name)[first : first + rows])
 
     def rows(self, name: str, wanted: torch.Tensor, slice_rows: int) -> torch.Tensor:
         """Return the rows `wanted` (int64 [count]) of a matrix in fp32, [count, columns]."""
@@ -110,5 +120,5 @@ class WeightFiles:
             here = ((wanted >= first) & (wanted < first + slice_rows)).nonzero().flatten()
             if len(here):
                 part = self._opened(self._files[name]).get_slice(name)[first : first + slice_rows]
-                found[here] = part[wanted[here] - first].float()
+                found[here] = self._fp32(part[wanted[here] - first])
         return found

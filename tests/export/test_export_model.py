@@ -12,6 +12,7 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file
 
+from bloomery.base.errors import InputError
 from bloomery.contracts.checkpoint import layer_file, write_manifest
 from bloomery.contracts.parity import read_parity
 from bloomery.contracts.stale_artefacts import stale_artefacts
@@ -87,20 +88,21 @@ def test_auto_classes_load_the_folder_and_generate(fabricate):
 @pytest.mark.parametrize(("precision", "dtype"), [("fp32", "float32"), ("fp16", "float16")])
 def test_weights_are_exported_in_their_own_data_type_without_change(fabricate, precision, dtype):
     run = fabricate(precision=precision)
-    parity = export_model(run.stage, run.paths, run.target)
+    parity = export_model(run.with_export(dtype=dtype), run.paths, run.target)
     assert parity.dtype == dtype
+    assert parity.rounded_to is None
     weights = load_file(run.target / "model.safetensors")
     whole = run.whole.state_dict()
     assert all(torch.equal(tensor, whole[name]) for name, tensor in weights.items())
 
 
-def test_bfloat16_weights_widen_to_float32_without_loss(fabricate):
+def test_float32_needs_the_optimizer_state_of_a_training_in_16_bits(fabricate):
     run = fabricate()
-    parity = export_model(run.with_export(dtype="float32"), run.paths, run.target)
-    weights = load_file(run.target / "model.safetensors")
-    whole = run.whole.state_dict()
-    assert all(tensor.dtype == torch.float32 and torch.equal(tensor, whole[name]) for name, tensor in weights.items())
-    assert parity.max_difference < 1e-5
+    with pytest.raises(
+        InputError, match=r"no optimizer state .* exist only in bfloat16; expected: no key export.dtype"
+    ):
+        export_model(run.with_export(dtype="float32"), run.paths, run.target)
+    assert not run.target.exists()
 
 
 @pytest.mark.parametrize("vocabulary", ["keep", "trim"])
