@@ -95,6 +95,12 @@ class RunRecords:
     """Why the training is older than its inputs; None if it is up to date."""
 
     @property
+    def all_languages(self) -> list[str]:
+        """Languages of the corpus and of the token index. Only the index has the languages of adopted token files."""
+        read = self.index.languages if self.index is not None else {}
+        return sorted({*(self.languages or {}), *(code for code, entry in read.items() if entry.share > 0)})
+
+    @property
     def has_metrics(self) -> bool:
         """Whether the training recorded any iteration or validation."""
         return bool(self.steps or self.validations)

@@ -18,7 +18,7 @@ _TASK = {"type": "text-generation", "name": "Text generation"}
 
 def front_matter(facts: CardFacts, records: RunRecords) -> dict[str, Any]:
     """Return the card's metadata: languages, licence, tags, and the perplexities as `model-index`."""
-    languages = records.languages or {}
+    languages = records.all_languages
     codes = sorted({_HUB_CODES.get(code, code) for code in languages if code != CODE})
     tags = [facts.family.model_type, "bloomery", "text-generation"] + ([CODE] if CODE in languages else [])
     results = _results(records.validations[-1]) if records.validations else []

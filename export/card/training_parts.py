@@ -75,13 +75,8 @@ def training(facts: CardFacts) -> str:
         ]
         parts.append("Keys that changed during the training:")
         parts.append(markdown_table(["after iteration", "key", "before", "after"], changes))
-    keys = {"seed": facts.trained_stage.seed, "model": facts.trained_stage.model, "training": settings}
-    values = [
-        row
-        for name, section in keys.items()
-        for row in key_rows(section if isinstance(section, int) else section.model_dump(mode="json"), name)
-    ]
-    parts.append(folded("All keys of the training", markdown_table(["key", "value"], values)))
+    keys = facts.trained_stage.model_dump(mode="json", include={"seed", "model", "training"})
+    parts.append(folded("All keys of the training", markdown_table(["key", "value"], list(key_rows(keys)))))
     return "\n\n".join(parts)
 
 
@@ -140,10 +135,10 @@ def _hours(found: Hardware) -> list[list[str]]:
         times = f"iterations {format_seconds(found.iteration_seconds)}"
         for name, seconds in (("saves", found.save_seconds), ("validation", found.validation_seconds)):
             times += f", {name} {format_seconds(seconds)}" if seconds else ""
-        rows.append(["time, with repeated iterations", f"{found.seconds / 3600:,.4g} hours ({times})"])
+        rows.append(["time, with repeated iterations", f"{format_seconds(found.seconds)} ({times})"])
         rows.append(["segments", str(found.segments)])
     if found.device_seconds is not None:
-        rows.append([f"{found.device} hours", f"{found.device_seconds / 3600:,.4g}"])
+        rows.append([f"{found.device} hours", f"{found.device_seconds / 3600:,.3g}"])
     return rows
 
 

@@ -62,7 +62,7 @@ def test_the_card_states_the_recorded_facts_of_the_run(fabricate):
         "tensor 2 x pipeline 1 x data 1",
         "| zhs | 2 |",
         "2.5e-07",
-        "(all segments, 2 nodes, recorded by codecarbon): 12.5 kWh (12 % estimated), 0.7 kg CO2",
+        "(all segments, 2 nodes, recorded by codecarbon) | 12.5 kWh (12 % estimated), 0.7 kg CO2",
     ):
         assert fact in body, fact
 
