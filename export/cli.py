@@ -66,10 +66,7 @@ def model(
             "--output and --result are both given or both missing",
             expected="--output to write the model to a folder, or --result to replace the model of the run",
         )
-    try:
-        limit = parse_bytes(max_shard_size)
-    except ValueError as error:
-        raise ConfigError(f"--max-shard-size {max_shard_size!r} is not a size in bytes", expected=str(error)) from error
+    limit = shard_bytes(max_shard_size)
     stage, paths = read_stage(config, ExportStage), RunPaths(run)
     if result is not None:
         place = Place.of(result)
@@ -78,3 +75,15 @@ def model(
     elif output is not None:
         export_model(stage, paths, output, checkpoint_name=checkpoint, max_shard_bytes=limit)
         print(output)
+
+
+def shard_bytes(text: str) -> int:
+    """Return the value of the option `--max-shard-size` in bytes.
+
+    Raises:
+        ConfigError: the value is not a size.
+    """
+    try:
+        return parse_bytes(text)
+    except ValueError as error:
+        raise ConfigError(f"--max-shard-size {text!r} is not a size in bytes", expected=str(error)) from error
