@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from bloomery.base.bundle import Bundle, refuse_token
+from bloomery.base.bundle import Bundle
 from bloomery.base.hub import MAIN
 from bloomery.base.units import format_bytes
 from bloomery.config.section import Count
@@ -87,7 +87,6 @@ def plan_publication(
         target: where to publish.
 
     Raises:
-        CheckFailedError: a file contains the access token.
         ConfigError: the Hub refuses the access token.
         TryAgainError: the Hub did not answer in time.
     """
@@ -108,7 +107,6 @@ def plan_publication(
             reason=target.reason,
             revisions=[PlannedRevision(branch=final.name, tag=tag, files=files), *later],
         )
-    refuse_token(final, target.token)
     private = target.hub.is_private(target.repository)
     return PublicationPlan(
         target="hub",
@@ -154,9 +152,11 @@ def plan_lines(plan: PublicationPlan) -> list[str]:
     else:
         lines = [f"{plan.repository}: a local folder, because {plan.reason}"]
     for revision in plan.revisions:
-        where = f"{revision.branch}, tag {revision.tag}" if plan.target == "hub" else revision.branch
+        where = (
+            f"{revision.branch}, tag {revision.tag}" if plan.target == "hub" else f"{revision.branch} ({revision.tag})"
+        )
         about = "about " if any(file.estimated for file in revision.files) else ""
-        lines.append(f"{where} ({revision.tag}): {about}{format_bytes(revision.sent_bytes)} to send")
+        lines.append(f"{where}: {about}{format_bytes(revision.sent_bytes)} to send")
         lines += [
             f"  {file.action:<6}  {'about ' if file.estimated else ''}{format_bytes(file.bytes)}  {file.path}"
             for file in revision.files

@@ -40,8 +40,17 @@ def publish_run(stage: PublishStage, paths: RunPaths, place: Place) -> dict[str,
     """
     refuse_stale(stage, paths)
     bundle, parity = model_bundle(paths.export / stage.model_name, stage.model_repository)
+    return publish_bundle(stage, place, bundle, parity, find_target(stage, bundle))
+
+
+def publish_bundle(
+    stage: PublishStage, place: Place, bundle: Bundle, parity: Parity, target: HubTarget | FolderTarget
+) -> dict[str, Any]:
+    """Publish the files of a verified model, then write the result at `place`. Return the report.
+
+    The errors are those of `publish_run`.
+    """
     with new_result(place) as new:
-        target = find_target(stage)
         facts = _publish(target, bundle, parity, new.folder)
         write_json(new.folder / REPORT_NAME, facts)
         new.made_from = {PARITY: bundle.files[PARITY_NAME].sha256, SECTION: stage_digest(stage)}

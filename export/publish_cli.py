@@ -47,9 +47,9 @@ def model(
         int | None,
         typer.Option(
             min=1,
-            help="Also publish the kept checkpoints whose iteration is a multiple of this number. Each one is exported, "
-            "proved, and tagged with its name, such as step00001000, on the branch `checkpoints`. The branch `main` "
-            "holds the final model.",
+            help="Also publish the kept checkpoints whose iteration is a multiple of this number. Each one is "
+            "exported, proved, and tagged with its name, such as step00001000, on the branch `checkpoints`. The branch "
+            "`main` holds the final model.",
         ),
     ] = None,
     dry_run: Annotated[
@@ -72,7 +72,7 @@ def model(
     from bloomery.contracts.result import RESULTS, Place
     from export.model_bundle import model_bundle
     from export.publication_plan import plan_lines, plan_publication
-    from export.publish import REPORT_NAME, publish_run, refuse_stale
+    from export.publish import REPORT_NAME, publish_bundle, refuse_stale
     from export.publish_checkpoints import publish_checkpoints
     from export.publish_target import find_target
     from export.published_checkpoint import choose_every
@@ -86,13 +86,13 @@ def model(
     refuse_stale(publish, paths)
     bundle, parity = model_bundle(paths.export / publish.model_name, publish.model_repository)
     checkpoints = [] if every is None else choose_every(paths, export.model_name, every, parity.checkpoint)
-    target = find_target(publish)
+    target = find_target(publish, bundle)
     if dry_run:
         plan = plan_publication(export, publish, paths, bundle, parity.checkpoint, checkpoints, target)
         print(dump_json(plan.model_dump(mode="json")) if as_json else "\n".join(plan_lines(plan)))
         return
     place = Place.of(paths.run / RESULTS / "publish" / f"{publish.model_name}.json")
-    publish_run(publish, paths, place)
+    publish_bundle(publish, place, bundle, parity, target)
     print(place.shown / REPORT_NAME)
     found = publish_checkpoints(export, publish, paths, checkpoints, target, max_shard_bytes=limit)
     for name, where in found.items():

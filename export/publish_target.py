@@ -53,10 +53,13 @@ class FolderTarget:
     """Why no Hub is used."""
 
 
-def find_target(stage: PublishStage) -> HubTarget | FolderTarget:
+def find_target(stage: PublishStage, bundle: Bundle) -> HubTarget | FolderTarget:
     """Return the target that the configuration and the environment name.
 
+    The files of `bundle` are searched for the token before anything is asked of the Hub.
+
     Raises:
+        CheckFailedError: a file contains the access token.
         ConfigError: the Hub refuses the access token.
         TryAgainError: the Hub did not answer in time.
     """
@@ -66,6 +69,7 @@ def find_target(stage: PublishStage) -> HubTarget | FolderTarget:
         return FolderTarget(reason)
     token = find_token()
     assert token is not None
+    refuse_token(bundle, token)
     hub = Hub(token)
     repository = f"{settings.owner or hub.user()}/{stage.model_repository}"
     return HubTarget(hub, token, repository, settings.private)
