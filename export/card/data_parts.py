@@ -27,6 +27,8 @@ _RECIPE_KEYS = {
     "index": ("validation_share", "validation_samples", "order", "blend", "seed"),
 }
 """Keys of the sections that determine the text. Keys that name files of a machine are left out."""
+_EMPTY = ("null", "[]", "{}")
+"""Values of keys that have no effect, such as a limit that is not set."""
 
 
 def corpus(facts: CardFacts, records: RunRecords) -> str | None:
@@ -46,7 +48,7 @@ def corpus(facts: CardFacts, records: RunRecords) -> str | None:
     if CODE in languages or CODE in read:
         parts.append("The language `code` is source code.")
     if rows := _recipe(records.recipe):
-        parts.append(folded("Data recipe", markdown_table(["stage", "key", "value"], rows)))
+        parts.append(folded("Data recipe, without keys that are not set", markdown_table(["stage", "key", "value"], rows)))
     return "\n\n".join(parts) or None
 
 
@@ -104,8 +106,7 @@ def _recipe(sections: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
     for name, keys in _RECIPE_KEYS.items():
         for key in keys:
             value = pick(sections.get(name, {}), key)
-            if value not in (None, [], {}):
-                rows += [[name, *row] for row in key_rows(value, key)]
+            rows += [[name, *row] for row in key_rows(value, key) if row[1] not in _EMPTY]
     return rows
 
 
