@@ -48,7 +48,9 @@ def corpus(facts: CardFacts, records: RunRecords) -> str | None:
     if CODE in languages or CODE in read:
         parts.append("The language `code` is source code.")
     if rows := _recipe(records.recipe):
-        parts.append(folded("Data recipe, without keys that are not set", markdown_table(["stage", "key", "value"], rows)))
+        parts.append(
+            folded("Data recipe, without keys that are not set", markdown_table(["stage", "key", "value"], rows))
+        )
     return "\n\n".join(parts) or None
 
 

@@ -294,11 +294,13 @@ def _page(run: HostileRun) -> None:
 
 
 def _card(run: HostileRun) -> None:
-    from export.verify_logits import Comparison
+    from bloomery.contracts.parity import Generation
+    from export.card.facts import CardFacts
+    from export.model_card import write_card
+    from export.proof.comparison import Comparison
 
-    from export.model_card import CardFacts, write_card
-
-    comparison = Comparison(3, 72, 1e-6, 4.0, 1.0, "the river", " runs")
+    text = Generation(name="en", prompt="the river", text=" runs")
+    comparison = Comparison(3, 72, 1e-6, 4.0, 1.0, {}, (text,))
     facts = CardFacts(run.export, run.manifest, run.checkpoint.name, 35776, 290, comparison)
     write_card(run.model, facts, run.paths)
 
