@@ -86,7 +86,7 @@ def model(
             "--output and --result are both given or both missing",
             expected="--output to write the model to a folder, or --result to replace the model of the run",
         )
-    limit = _shard_bytes(max_shard_size)
+    limit = shard_bytes(max_shard_size)
     stage, paths = read_stage(config, ExportStage), RunPaths(run)
     if result is not None:
         place = Place.of(result)
@@ -164,14 +164,18 @@ def deepspeed(
         on_drift=None if on_drift is None else on_drift.value,
         vocabulary=vocabulary.value,
         tolerance=tolerance,
-        max_shard_bytes=_shard_bytes(max_shard_size),
+        max_shard_bytes=shard_bytes(max_shard_size),
     )
     export_foreign(folder, output, settings)
     print(output)
 
 
-def _shard_bytes(text: str) -> int:
-    """Return the value of --max-shard-size in bytes."""
+def shard_bytes(text: str) -> int:
+    """Return the value of the option `--max-shard-size` in bytes.
+
+    Raises:
+        ConfigError: the value is not a size.
+    """
     try:
         return parse_bytes(text)
     except ValueError as error:

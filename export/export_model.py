@@ -24,9 +24,10 @@ from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.result import Place, new_result
 from bloomery.spec.transformers_families.choose import family_for_export
 from bloomery.spec.weight_files import MAX_SHARD_BYTES, PRECISION_DTYPES, export_dtype, rounded_dtype
+from export.card.facts import CardFacts
 from export.choose_checkpoint import choose_checkpoint
 from export.layers import layers_of
-from export.model_card import CardFacts, write_card
+from export.model_card import write_card
 from export.proof.comparison import Comparison
 from export.proof.prove import Written, checkpoint_reference, prove
 from export.transformers_model import check_tensors, transformers_config
@@ -129,9 +130,10 @@ def write_model(
     rounded_to = rounded_dtype(stage.export, checkpoint.trained_with("precision"))
     written = Written(folder, family, rows, checkpoint.manifest.vocabulary_size, files.parameters, rounded_to)
     comparison = _prove(stage, checkpoint, written, reference, failed)
-    facts = CardFacts(stage, checkpoint.manifest, checkpoint.folder.name, files.parameters, rows, comparison)
-    write_card(folder, facts, paths)
     made_from = export_inputs(stage, paths, checkpoint.folder)
+    name = checkpoint.folder.name
+    facts = CardFacts(stage, checkpoint.manifest, name, files.parameters, rows, comparison, made_from)
+    write_card(folder, facts, paths)
     parity = _parity(facts, folder, files, made_from, chosen=checkpoint_name is not None)
     write_parity(folder, parity)
     shutil.rmtree(failed, ignore_errors=True)

@@ -26,6 +26,7 @@ EVERYTHING = {
     "README.md",
     "config.json",
     "generation_config.json",
+    "loss_curve.png",
     "model.safetensors",
     "parity.json",
     "special_tokens_map.json",
@@ -58,7 +59,7 @@ def test_merged_weights_are_bit_equal_and_pass_the_parity_check(fabricate, tenso
     assert read_parity(run.target) == parity
 
 
-def test_auto_classes_load_the_folder_and_generate(fabricate):
+def test_auto_classes_load_the_folder_and_generate(fabricate, monkeypatch, capsys):
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     run = fabricate()
@@ -69,6 +70,11 @@ def test_auto_classes_load_the_folder_and_generate(fabricate):
     assert model.lm_head.weight is model.transformer.word_embeddings.weight
     text = "the river runs to the sea"
     assert tokenizer.decode(tokenizer(text)["input_ids"]) == text
+    # The code of the model card runs as it is.
+    monkeypatch.chdir(run.target)
+    code = (run.target / "README.md").read_text().split("```python\n")[1].split("```")[0]
+    exec(code, {})
+    assert capsys.readouterr().out.startswith("The river")
     config = model.config
     assert (config.bos_token_id, config.eos_token_id, config.pad_token_id) == (1, 2, 3)
     assert (config.n_layer, config.n_head, config.hidden_size, config.seq_length) == (2, 4, 32, 32)

@@ -6,6 +6,7 @@ The reference logits come from this model, too. The tests therefore compare with
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,6 +65,14 @@ class FabricatedRun:
     def rewrite_manifest(self) -> None:
         """List the current files in the manifest, as if the checkpoint had been wrong from the start."""
         write_manifest(self.checkpoint, self.manifest.model_copy(update={"files": files_of(self.checkpoint)}))
+
+    def add_earlier_checkpoint(self, iteration: int) -> Path:
+        """Add a checkpoint of an earlier iteration, which has the same weights and reference."""
+        folder = self.paths.checkpoints / step_name(iteration)
+        shutil.copytree(self.checkpoint, folder)
+        earlier = {"iteration": iteration, "consumed_samples": 4 * iteration, "consumed_tokens": 128 * iteration}
+        write_manifest(folder, self.manifest.model_copy(update=earlier))
+        return folder
 
     def edit_reference(self, change: Callable[[dict[str, torch.Tensor]], None]) -> None:
         """Change the tensors of the reference file, and list the file in the manifest."""
