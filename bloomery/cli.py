@@ -64,6 +64,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "report": ("data_prep.report.cli", "Write the report on the documents that the corpus keeps and removes."),
     "train": ("training.cli", "Train a model in segments, such as SLURM jobs, that resume from checkpoints."),
     "checkpoint": ("training.checkpoint.cli", "Inspect a checkpoint, write it for another layout, or repair it."),
+    "import": ("export.import_cli", "Import a transformers model as a checkpoint, to train it further."),
     "export": ("export.cli", "Export a checkpoint as a transformers model, and verify the model."),
     "publish": ("export.publish_cli", "Publish the exported model on a Hub or in a local folder."),
     "sync": ("monitoring.sync_cli", "Upload the logs of a run to a Hub once."),

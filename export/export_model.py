@@ -23,7 +23,13 @@ from bloomery.contracts.parity import PARITY_NAME, Parity, write_parity
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.result import Place, new_result
 from bloomery.spec.transformers_families.choose import family_for_export
-from bloomery.spec.weight_files import MAX_SHARD_BYTES, PRECISION_DTYPES, export_dtype, rounded_dtype
+from bloomery.spec.weight_files import (
+    MAX_SHARD_BYTES,
+    PRECISION_DTYPES,
+    export_dtype,
+    exported_rows,
+    rounded_dtype,
+)
 from export.card.facts import CardFacts
 from export.choose_checkpoint import choose_checkpoint
 from export.layers import layers_of
@@ -146,18 +152,20 @@ def _write_files(
     """Write tokenizer, configuration and weights; return the number of embedding rows and the written files."""
     manifest, dtype = checkpoint.manifest, _dtype(stage, checkpoint)
     tokenizer = read_tokenizer(paths.tokenizer, manifest.vocabulary_size)
-    if tokenizer.size > manifest.vocabulary_rows:
+    own = manifest.vocabulary_rows - stage.model.masked_rows
+    if tokenizer.size > own:
         raise InputError(
-            f"the embedding has {manifest.vocabulary_rows} rows, but the tokenizer has {tokenizer.size} entries",
+            f"the embedding has {own} rows, but the tokenizer has {tokenizer.size} entries",
             where=str(checkpoint.folder),
             expected="at least one row for each entry of the tokenizer; the checkpoint and the tokenizer must be "
             "from the same training",
         )
-    rows = tokenizer.size if stage.export.vocabulary == "trim" else manifest.vocabulary_rows
+    rows = exported_rows(stage.export, stage.model, manifest.vocabulary_rows, tokenizer.size)
     config = transformers_config(family, stage.model, rows, manifest.tensor_parallel, tokenizer, dtype)
     source = MasterWeights(checkpoint) if dtype == "float32" else checkpoint
     layers = layers_of(source, checkpoint.parameters, stage.model.heads, family, dtype, rows)
-    check_tensors(config, {tensor.name: tensor.shape for layer in layers for tensor in layer.tensors})
+    tensors = [tensor for layer in layers for tensor in layer.tensors]
+    check_tensors(config, {family.loaded_name(tensor.name): tensor.shape for tensor in tensors})
     copy_tokenizer(paths.tokenizer, folder)
     write_configs(folder, config)
     return rows, write_weights(folder, layers, dtype, max_shard_bytes)

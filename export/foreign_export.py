@@ -169,7 +169,8 @@ def _write(
     """Write tokenizer, configuration and weights."""
     dtype = str(config.dtype).removeprefix("torch.")
     layers = layers_of(checkpoint, checkpoint.parameters, checkpoint.model.heads, family, dtype, rows)
-    check_tensors(config, {tensor.name: tensor.shape for layer in layers for tensor in layer.tensors})
+    tensors = [tensor for layer in layers for tensor in layer.tensors]
+    check_tensors(config, {family.loaded_name(tensor.name): tensor.shape for tensor in tensors})
     if settings.tokenizer is not None:
         copy_tokenizer(settings.tokenizer, folder)
     write_configs(folder, config)

@@ -52,7 +52,7 @@ def layers_of(
             trimmed = parameter.placement is Placement.VOCABULARY
             shape = (rows, *parameter.shape[1:]) if trimmed else parameter.shape
             target = family.target(parameter)
-            tensors.append(Tensor(target.name, target.shape(shape)))
+            tensors.append(Tensor(family.saved_name(target.name), target.shape(shape)))
         load = partial(_load, source, tuple(parameters), heads, family, dtype, rows)
         layers.append(Layer(tuple(tensors), load))
     return layers

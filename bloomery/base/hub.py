@@ -235,6 +235,32 @@ class Hub:
 
         return self._run(f"read {path} of {repository}", once)
 
+    def files(self, repository: str, commit: str) -> dict[str, int]:
+        """Return the size in bytes of every file of a commit, by its path."""
+        found = self._run(f"list the files of {repository}", lambda: self._listing(repository, commit))
+        return {path: int(entry.size) for path, entry in found.items()}
+
+    def download(self, repository: str, commit: str, paths: Collection[str]) -> Path:
+        """Download files of a commit into the cache of huggingface_hub, and return the folder that contains them.
+
+        Files that are in the cache are not downloaded again, and a retry continues with the missing ones.
+        """
+        from huggingface_hub import snapshot_download
+
+        def once() -> str:
+            return str(
+                snapshot_download(
+                    repository,
+                    revision=commit,
+                    allow_patterns=sorted(paths),
+                    token=self._token or False,
+                    endpoint=self.endpoint,
+                    library_name="bloomery",
+                )
+            )
+
+        return Path(self._run(f"download {repository}", once))
+
     def _listing(self, repository: str, revision: str) -> dict[str, Any]:
         tree = self._api.list_repo_tree(repository, recursive=True, revision=revision)
         return {entry.path: entry for entry in tree if hasattr(entry, "blob_id")}

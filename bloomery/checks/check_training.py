@@ -44,7 +44,7 @@ def refuse_contradictions(training: TrainingConfig, *, where: str) -> None:
 
 def training_contradictions(config: RunConfig) -> list[Contradiction]:
     """Find keys of `model`, `training` and `tokenizer` that are each valid but contradict each other."""
-    checks = (_of_padding, _of_lengths, _of_tokens, _of_cooldown, _of_skips, _of_kernels)
+    checks = (_of_padding, _of_initial_checkpoint, _of_lengths, _of_tokens, _of_cooldown, _of_skips, _of_kernels)
     found = [problem for check in checks for problem in check(config)]
     return [*layout_contradictions(config.model, config.training), *found]
 
@@ -91,7 +91,12 @@ def _of_layout(model: ModelConfig, training: TrainingConfig) -> list[Contradicti
 def _of_padding(config: RunConfig) -> list[Contradiction]:
     """Check the configured number of embedding rows. It must be at least the size of the vocabulary, and a multiple of
     `vocabulary_multiple` x the tensor-parallel size."""
-    rows, entries = config.model.padded_vocabulary_size, config.tokenizer.vocabulary_size
+    rows, masked = config.model.padded_vocabulary_size, config.model.masked_rows
+    entries = config.tokenizer.vocabulary_size + masked
+    if rows is None and masked:
+        message = f"model.masked_rows {masked} is set, but model.padded_vocabulary_size is null"
+        keys = ("model.masked_rows", "model.padded_vocabulary_size")
+        return [Contradiction(message, keys, masked, "0, or a number of rows for model.padded_vocabulary_size")]
     if rows is None:
         return []
     multiple = config.model.vocabulary_multiple * config.training.parallel.tensor
@@ -99,7 +104,8 @@ def _of_padding(config: RunConfig) -> list[Contradiction]:
     right = f"{-(-max(rows, entries) // multiple) * multiple}"
     problems = []
     if rows < entries:
-        message = f"{key} {rows} is smaller than tokenizer.vocabulary_size {entries}"
+        more = f" and model.masked_rows {masked} together" if masked else ""
+        message = f"{key} {rows} is smaller than tokenizer.vocabulary_size {entries - masked}{more}"
         problems.append(Contradiction(message, (key, "tokenizer.vocabulary_size"), rows, right))
     if rows % multiple:
         message = (
@@ -109,6 +115,18 @@ def _of_padding(config: RunConfig) -> list[Contradiction]:
         keys = (key, "model.vocabulary_multiple", "training.parallel.tensor")
         problems.append(Contradiction(message, keys, rows, right))
     return problems
+
+
+def _of_initial_checkpoint(config: RunConfig) -> list[Contradiction]:
+    """Check that a training that starts with the weights of a checkpoint also has an existing tokenizer."""
+    place, key = config.training.initial_checkpoint, "training.initial_checkpoint"
+    if place is None or config.tokenizer.existing is not None:
+        return []
+    message = (
+        f"{key} is set, but tokenizer.existing is null: the weights have learned the token ids of their own tokenizer"
+    )
+    right = "the tokenizer of the checkpoint, such as FOLDER/tokenizer of an imported folder, for tokenizer.existing"
+    return [Contradiction(message, (key, "tokenizer.existing"), place, right)]
 
 
 def _of_lengths(config: RunConfig) -> list[Contradiction]:

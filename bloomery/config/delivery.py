@@ -25,7 +25,8 @@ class ExportConfig(Section):
     reproduce the logits of the training and fails the parity check."""
     vocabulary: Literal["keep", "trim"] = "keep"
     """Rows of the embedding matrix that are exported. `keep`: all rows, including the rows added as padding, as in
-    BLOOM's published models. `trim`: only the rows that belong to tokens of the tokenizer."""
+    BLOOM's published models, but without `model.masked_rows`. `trim`: only the rows that belong to tokens of the
+    tokenizer."""
     tolerance: Annotated[float, Field(gt=0), NotBool] = 1e-4
     """Maximum difference between the fp32 logits of the exported model and of the training model, relative to the
     largest logit. If the difference is larger, the export fails."""

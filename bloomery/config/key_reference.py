@@ -39,6 +39,7 @@ Shipped configurations:
 - `folder.yaml`: a folder of `*.jsonl.zst` files, whose path is the value of the environment variable `BLOOMERY_CORPUS`.
 - `wikipedia.yaml`: a dataset of the Hugging Face Hub.
 - `catalogue.yaml`: sources that the table `catalogue.csv` lists.
+- `continue-bloom-560m.yaml`: BLOOM-560M, imported from the Hub, is trained further on a folder of `*.jsonl.zst` files.
 - `megatron.yaml`: token files that Megatron-LM's preprocessing wrote.
 - `models/*.yaml`, such as `models/tr11-176b.yaml`: published trainings for `bloomery plan` (docs/plan.md).
 

@@ -100,6 +100,7 @@ KNOWN_AS: dict[str, tuple[str, ...]] = {
     "training.partition": ("partition_method", "pp_partition_method"),
     "training.kernels.attention": ("attn_implementation", "attention_backend", "use_flash_attn", "flash_attention"),
     "training.kernels.compile": ("torch_compile",),
+    "training.initial_checkpoint": ("load", "finetune", "init_checkpoint", "pretrained_checkpoint", "resume_from"),
     "training.peak_tflops": ("peak_flops",),
     # course of the training
     "training.checkpoint.every_iterations": (

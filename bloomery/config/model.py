@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field, ValidationInfo, model_validator
 
 from bloomery.config.explain_value import shown
-from bloomery.config.section import Contradiction, NotBool, Positive, Section, report
+from bloomery.config.section import Contradiction, Count, NotBool, Positive, Section, report
 
 Length = Annotated[int, Field(ge=8), NotBool]
 """Number of tokens in a sample."""
@@ -68,6 +68,10 @@ class ModelConfig(Section):
     padded_vocabulary_size: Positive | None = None
     """Number of rows of the embedding matrix: at least the vocabulary size, and divisible by `vocabulary_multiple`
     times the tensor-parallel size. Default (null): the smallest such number."""
+    masked_rows: Count = 0
+    """Number of last rows of the embedding matrix that the loss leaves out, and that the export removes. An imported
+    model needs such rows if the tensor-parallel size does not divide its number of rows: they are zero, and the network
+    computes the same as without them. Only allowed with `padded_vocabulary_size`."""
 
     @model_validator(mode="after")
     def _consistent(self, info: ValidationInfo) -> ModelConfig:

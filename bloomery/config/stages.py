@@ -254,6 +254,15 @@ class IndexStage(Section):
     """Order of the training documents and samples."""
 
 
+class InitialWeights(Section):
+    """The checkpoint that a training starts with (`training.initial_checkpoint`)."""
+
+    digest: str
+    """SHA-256 of the checkpoint's manifest.json, which lists the hashes of all its files."""
+    source: str
+    """Model that the checkpoint was imported from, such as `owner/name at <commit>`, or the name of its run."""
+
+
 class TrainStage(Section):
     """Training."""
 
@@ -265,6 +274,8 @@ class TrainStage(Section):
     """Architecture and size of the network."""
     training: TrainingConfig
     """Settings of the training."""
+    initial: InitialWeights | None = None
+    """Checkpoint that the training starts with. The value is None if the initial weights are random."""
 
 
 class ExportStage(Section):

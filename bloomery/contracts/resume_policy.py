@@ -58,6 +58,12 @@ def _of(section: str, *names: str) -> tuple[str, ...]:
 RULES = (
     Rule(("name",), Policy.FREE, "a run's folder may be copied under a new name"),
     Rule(("seed",), Policy.NEVER, "the seed decided the initial weights and the order of the samples"),
+    Rule(("initial",), Policy.NEVER, "the training started with the weights of this checkpoint"),
+    Rule(
+        ("training.initial_checkpoint",),
+        Policy.FREE,
+        "the folder may be moved, because its content is compared (`initial`), and a resumed training does not read it",
+    ),
     Rule((TOKENIZER,), Policy.NEVER, "the same token ids would mean different tokens"),
     Rule(
         _of("model", "family", "layers", "decoder_layers", "hidden_size", "heads", "feed_forward_size", "positions")
@@ -72,7 +78,7 @@ RULES = (
     ),
     Rule(("model.init_std",), Policy.NEVER, "this value decided the initial weights"),
     Rule(
-        _of("model", "vocabulary_multiple", "padded_vocabulary_size"),
+        _of("model", "vocabulary_multiple", "padded_vocabulary_size", "masked_rows"),
         Policy.NEVER,
         "the checkpoint fixes the number of embedding rows for every layout",
     ),

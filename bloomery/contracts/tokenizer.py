@@ -6,15 +6,18 @@ end-of-document token, and the ids of the tokens may have gaps.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bloomery.base.atomic import read_json
+from bloomery.base.atomic import read_json, write_json
 from bloomery.base.errors import InputError
 
 TOKENIZER, CONFIG, SPECIAL = "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"
 FILES = (TOKENIZER, CONFIG, SPECIAL)
 """Every file of the folder that is read after the tokenizer was made."""
+ROLES = ("bos", "eos", "pad", "unk", "sep", "cls", "mask")
+"""Roles of special tokens that an imported tokenizer keeps."""
 
 
 def tokenizer_file(place: Path) -> Path:
@@ -87,6 +90,33 @@ def special_tokens(folder: Path) -> dict[str, str]:
             if key.endswith("_token") and isinstance(text, str):
                 found[key.removesuffix("_token")] = text
     return found
+
+
+def write_companions(folder: Path, roles: Mapping[str, str], *, prefix_space: bool = False) -> None:
+    """Write the two files beside tokenizer.json that `AutoTokenizer.from_pretrained` reads. They hold no other content.
+
+    Args:
+        folder: folder of the tokenizer.
+        roles: text of the special token per role (`bos`, `eos`, ...).
+        prefix_space: whether the pre-tokenizer adds a space before a text. transformers overwrites the pre-tokenizer's
+            own setting with this value.
+    """
+    specials = {f"{role}_token": text for role, text in roles.items()}
+    write_json(folder / SPECIAL, specials)
+    write_json(
+        folder / CONFIG,
+        {
+            "tokenizer_class": "PreTrainedTokenizerFast",
+            "add_prefix_space": prefix_space,
+            "clean_up_tokenization_spaces": False,
+            **specials,
+        },
+    )
+
+
+def adds_prefix_space(own: Mapping[str, Any]) -> bool:
+    """Return whether the pre-tokenizer in the content `own` of a tokenizer.json adds a space before a text."""
+    return bool((own.get("pre_tokenizer") or {}).get("add_prefix_space"))
 
 
 def end_of_document(path: Path, tokenizer: Any) -> int:

@@ -13,6 +13,7 @@ from bloomery.base.errors import ConfigError, InputError
 from bloomery.config.run import RunConfig
 from bloomery.config.section import Problem
 from bloomery.config.sources import HubSource
+from bloomery.contracts.initial_checkpoint import initial_weights
 from bloomery.orchestration.plan_parts import evaluation_files, plan_parts
 from bloomery.orchestration.tokenizer_origin import local_files
 
@@ -32,6 +33,8 @@ def file_problems(config: RunConfig) -> list[Problem]:
         problems.append(found)
     existing = config.tokenizer.existing
     if existing is not None and (found := _raised("tokenizer.existing", partial(local_files, existing))):
+        problems.append(found)
+    if found := _raised("training.initial_checkpoint", partial(initial_weights, config)):
         problems.append(found)
     for key, value, right in _single_paths(config):
         if not Path(value).exists():

@@ -60,6 +60,8 @@ def rehearsal(config: RunConfig, site: Site, nodes: int) -> dict[str, Any]:
     values["index"] = values.get("index", {}) | {"validation_share": max(config.index.validation_share, 0.1)}
     values["model"] |= _model(config.model, tensor, pipeline)
     values["training"] |= _training(training, tensor, pipeline, data)
+    # The weights of the full network do not fit the small one.
+    values["training"].pop("initial_checkpoint", None)
     values.get("export", {}).pop("model_name", None)
     values["publish"] = {"hub": False}
     values.pop("plan", None)
@@ -157,6 +159,8 @@ def _model(model: ModelConfig, tensor: int, pipeline: int) -> dict[str, Any]:
         "sequence_length": min(model.sequence_length, _SEQUENCE),
     }
     own = ("init_std", "padded_vocabulary_size", "feed_forward_size")
+    if model.masked_rows:
+        changed["masked_rows"] = 0
     return changed | {name: None for name in own if getattr(model, name) is not None}
 
 

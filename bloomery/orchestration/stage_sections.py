@@ -35,6 +35,7 @@ from bloomery.config.stages import (
     TrainStage,
 )
 from bloomery.config.training import UNKNOWN_SAMPLES, TrainingConfig
+from bloomery.contracts.initial_checkpoint import initial_weights
 from bloomery.spec.batch import samples_to_read
 
 BYTES_PER_TOKEN = 4.7
@@ -221,7 +222,13 @@ def stage_sections(config: RunConfig) -> dict[str, Section]:
             blend=config.index.blend,
             order=config.index.order,
         ),
-        "train": TrainStage(name=config.name, seed=config.seed, model=config.model, training=training),
+        "train": TrainStage(
+            name=config.name,
+            seed=config.seed,
+            model=config.model,
+            training=training,
+            initial=initial_weights(config),
+        ),
         "export": ExportStage(
             name=config.name,
             model_name=config.model_name,

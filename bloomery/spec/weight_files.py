@@ -10,6 +10,7 @@ from bloomery.spec.parameters import parameter_count, planned_rows
 
 if TYPE_CHECKING:
     from bloomery.config.delivery import ExportConfig
+    from bloomery.config.model import ModelConfig
     from bloomery.config.run import RunConfig
 
 MAX_SHARD_BYTES = 5_000_000_000
@@ -46,6 +47,11 @@ def rounded_dtype(export: ExportConfig, precision: str) -> str | None:
     return own if export_dtype(export, precision) == "float32" != own else None
 
 
+def exported_rows(export: ExportConfig, model: ModelConfig, rows: int, entries: int) -> int:
+    """Return the number of exported embedding rows, given the rows of the training and the tokenizer's entries."""
+    return rows - model.masked_rows if export.vocabulary == "keep" else entries
+
+
 def weight_files(config: RunConfig) -> WeightFiles:
     """Return the file layout of the weights of `config`'s model.
 
@@ -54,7 +60,7 @@ def weight_files(config: RunConfig) -> WeightFiles:
     The workflow can therefore always name the index as an output.
     """
     model, tokenizer = config.model, config.tokenizer
-    largest = planned_rows(config) if config.export.vocabulary == "keep" else tokenizer.vocabulary_size
+    largest = exported_rows(config.export, model, planned_rows(config), tokenizer.vocabulary_size)
     item = DTYPE_BYTES[export_dtype(config.export, config.training.precision)]
     if parameter_count(model, largest) * item <= MAX_SHARD_BYTES:
         return WeightFiles(WEIGHTS_NAME, MAX_SHARD_BYTES)

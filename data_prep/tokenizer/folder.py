@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bloomery.base.atomic import write_bytes, write_json
-from bloomery.contracts.tokenizer import CONFIG, SPECIAL, TOKENIZER
+from bloomery.contracts.tokenizer import TOKENIZER, write_companions
 
 TRAINING, ORIGIN = "training.json", "origin.json"
 """Files that record how a tokenizer was trained and where an imported one came from. A folder has one of the two."""
@@ -27,18 +27,8 @@ def write_folder(
         prefix_space: whether the pre-tokenizer adds a space before a text. It goes into `tokenizer_config.json`,
             because transformers overwrites the pre-tokenizer's own setting with the value there.
     """
-    specials = {f"{role}_token": text for role, text in roles.items()}
     other = ORIGIN if history == TRAINING else TRAINING
     (folder / other).unlink(missing_ok=True)
     write_json(folder / history, facts)
-    write_json(folder / SPECIAL, specials)
-    write_json(
-        folder / CONFIG,
-        {
-            "tokenizer_class": "PreTrainedTokenizerFast",
-            "add_prefix_space": prefix_space,
-            "clean_up_tokenization_spaces": False,
-            **specials,
-        },
-    )
+    write_companions(folder, roles, prefix_space=prefix_space)
     write_bytes(folder / TOKENIZER, tokenizer)

@@ -15,12 +15,18 @@ from typing import Any
 
 from bloomery.base.errors import InputError
 from bloomery.base.progress import say
-from bloomery.contracts.tokenizer import TOKENIZER, load_tokenizer, special_tokens, vocabulary_size
+from bloomery.contracts.tokenizer import (
+    ROLES,
+    TOKENIZER,
+    adds_prefix_space,
+    load_tokenizer,
+    special_tokens,
+    vocabulary_size,
+)
 from bloomery.orchestration.tokenizer_origin import find_tokenizer
 from data_prep.tokenizer.folder import ORIGIN, write_folder
 from data_prep.tokenizer.lossy_text import HOSTILE, lossy_kinds, suspects
 
-_ROLES = ("bos", "eos", "pad", "unk", "sep", "cls", "mask")
 _NAMED = 8
 
 
@@ -49,7 +55,7 @@ def import_tokenizer(
             roles = special_tokens(Path(place))
         except InputError as error:  # Report `name`; the path of the temporary folder would not help the user.
             raise InputError(error.what, where=name, expected=error.expected) from error
-    roles = {role: text for role, text in roles.items() if role in _ROLES and tokenizer.token_to_id(text) is not None}
+    roles = {role: text for role, text in roles.items() if role in ROLES and tokenizer.token_to_id(text) is not None}
     roles["eos"] = _end_of_document(name, tokenizer, roles, end_of_document)
     size, added = vocabulary_size(tokenizer), tokenizer.get_added_tokens_decoder()
     if most_entries is not None and size > most_entries:
@@ -76,7 +82,7 @@ def import_tokenizer(
         "end_of_document": {"token": roles["eos"], "id": tokenizer.token_to_id(roles["eos"])},
         "warnings": warnings,
     }
-    write_folder(folder, origin.files[TOKENIZER], roles, ORIGIN, facts, prefix_space=_prefix_space(own))
+    write_folder(folder, origin.files[TOKENIZER], roles, ORIGIN, facts, prefix_space=adds_prefix_space(own))
     at = f" at {origin.commit}" if origin.commit else ""
     say(f"imported {name}{at}: {size} entries; each document ends with the token {roles['eos']!r}")
     return facts
@@ -130,11 +136,3 @@ def _warnings(tokenizer: Any, own: dict[str, Any], size: int, end: str) -> list[
     if (own.get("model") or {}).get("dropout"):
         found.append("the tokenizer's BPE dropout is ignored; the same text always gets the same tokens")
     return found
-
-
-def _prefix_space(own: dict[str, Any]) -> bool:
-    """Return whether the pre-tokenizer adds a space before a text.
-
-    transformers overwrites this setting with the value in tokenizer_config.json, so the value is copied to that file.
-    """
-    return bool((own.get("pre_tokenizer") or {}).get("add_prefix_space"))

@@ -17,6 +17,7 @@ from export.proof.comparison import Comparison, check, compare, with_greedy_text
 from export.proof.first_difference import first_difference
 from export.proof.split_model import Pieces, SplitModel
 from export.proof.written_model import WrittenModel
+from export.proof.written_weights import WeightFiles
 
 if TYPE_CHECKING:
     from bloomery.spec.transformers_families.family import Family
@@ -60,9 +61,8 @@ def prove(
     """
     tokenizer, config = _read(written)
     say("proof: compare the logits of the written model with those of the checkpoint")
-    model = WrittenModel(
-        written.folder, config, written.family, pieces.parameters, pieces.model.heads, written.rounded_to
-    )
+    weights = WeightFiles(written.folder, written.family, written.rounded_to)
+    model = WrittenModel(weights, config, written.family, pieces.parameters, pieces.model.heads)
     split = SplitModel(pieces)
     try:
         comparison = compare(model, reference, written.rows, written.vocabulary, str(written.folder))

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -18,7 +17,7 @@ from torch import nn
 from bloomery.spec.placement import Parameter
 from bloomery.spec.transformers_families.family import HEAD, Family
 from export.proof.forward_model import Observe, slice_rows
-from export.proof.written_weights import WeightFiles
+from export.proof.written_weights import Weights
 from export.transform import to_training
 from export.transformers_model import check_tensors, empty_model
 
@@ -41,7 +40,7 @@ class _FirstBlock(nn.Module):
 class _Lookup(nn.Module):
     """Token embedding that reads only the rows of its tokens."""
 
-    def __init__(self, weights: WeightFiles, name: str) -> None:
+    def __init__(self, weights: Weights, name: str) -> None:
         super().__init__()
         self._weights, self._name = weights, name
 
@@ -60,34 +59,25 @@ class _Pass:
 
 
 class WrittenModel:
-    """The exported model, read from its folder (see `export.proof.forward_model.ForwardModel`)."""
+    """A model of transformers, read from the files of its folder (see `export.proof.forward_model.ForwardModel`)."""
 
     def __init__(
-        self,
-        folder: Path,
-        config: Any,
-        family: Family,
-        parameters: Sequence[Parameter],
-        heads: int,
-        rounded_to: str | None = None,
+        self, weights: Weights, config: Any, family: Family, parameters: Sequence[Parameter], heads: int
     ) -> None:
         """Build the model of `config` without weights, and check the names and shapes of the written tensors.
 
         Args:
-            folder: folder with the written weights.
+            weights: the weights in the folder.
             config: configuration of the model in transformers.
             family: table of the model's family.
             parameters: declared parameters of the network.
             heads: number of attention heads.
-            rounded_to: data type, such as `bfloat16`, to which the weights are rounded when they are read; None for no
-                rounding.
 
         Raises:
-            CheckFailedError: the folder has other tensors than the model in transformers.
-            InputError: a weight file is damaged.
+            CheckFailedError: there are other tensors than those of the model in transformers.
         """
-        self._weights = WeightFiles(folder, rounded_to)
-        check_tensors(config, self._weights.shapes)
+        self._weights = weights
+        check_tensors(config, weights.shapes)
         self._family, self._heads = family, heads
         self._targets = {each.name: family.target(each) for each in parameters}
         self._words = self._targets["word_embeddings.weight"].name

@@ -5,23 +5,47 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
 from bloomery.base.atomic import read_json
 from bloomery.base.errors import InputError
+from bloomery.spec.transformers_families.family import Family
 from bloomery.spec.weight_files import INDEX_NAME, WEIGHTS_NAME
+
+
+class Weights(Protocol):
+    """Weights that a model computes with, by their names in transformers."""
+
+    shapes: dict[str, tuple[int, ...]]
+
+    def tensor(self, name: str) -> torch.Tensor:
+        """Return a tensor in fp32."""
+        ...
+
+    def slices(self, name: str, rows: int) -> Iterator[tuple[int, torch.Tensor]]:
+        """Yield the first row and the fp32 rows of consecutive slices of `rows` rows of a tensor."""
+        ...
+
+    def rows(self, name: str, wanted: torch.Tensor, slice_rows: int) -> torch.Tensor:
+        """Return the rows `wanted` (int64 [count]) of a matrix in fp32, and read `slice_rows` rows at a time."""
+        ...
+
+    def close(self) -> None:
+        """Close all files."""
+        ...
 
 
 class WeightFiles:
     """Weights of a folder with `model.safetensors` or with several files and their index."""
 
-    def __init__(self, folder: Path, rounded_to: str | None = None) -> None:
+    def __init__(self, folder: Path, family: Family, rounded_to: str | None = None) -> None:
         """Find the file of each tensor.
 
         Args:
             folder: folder with the weights.
+            family: table of the model's family, which gives the names of the tensors in the model.
             rounded_to: data type, such as `bfloat16`, to which tensors are rounded before they are returned in fp32;
                 None for no rounding.
 
@@ -32,15 +56,16 @@ class WeightFiles:
         self._rounded_to = None if rounded_to is None else getattr(torch, rounded_to)
         self._open: tuple[str, contextlib.ExitStack, Any] | None = None
         self.shapes: dict[str, tuple[int, ...]] = {}
-        """Shape of each tensor, by name."""
+        """Shape of each tensor, by its name in the model."""
         self.dtypes: dict[str, str] = {}
-        """Data type of each tensor as safetensors names it, such as `BF16`, by name."""
+        """Data type of each tensor as safetensors names it, such as `BF16`, by its name in the model."""
         self._files: dict[str, str] = {}
+        self._saved: dict[str, str] = {}
         for file in self._names():
             handle = self._opened(file)
-            for name in handle.keys():  # noqa: SIM118 (not a dictionary)
-                part = handle.get_slice(name)
-                self._files[name], self.shapes[name] = file, tuple(part.get_shape())
+            for saved in handle.keys():  # noqa: SIM118 (not a dictionary)
+                part, name = handle.get_slice(saved), family.loaded_name(saved)
+                self._saved[name], self._files[name], self.shapes[name] = saved, file, tuple(part.get_shape())
                 self.dtypes[name] = part.get_dtype()
 
     def _names(self) -> list[str]:
@@ -96,12 +121,13 @@ class WeightFiles:
 
     def stored(self, name: str) -> torch.Tensor:
         """Return a copy of a tensor in its own data type."""
-        found: torch.Tensor = self._opened(self._files[name]).get_tensor(name)
+        found: torch.Tensor = self._opened(self._files[name]).get_tensor(self._saved[name])
         return found.clone()
 
     def tensor(self, name: str) -> torch.Tensor:
         """Return a tensor in fp32."""
-        return self._fp32(self._opened(self._files[name]).get_tensor(name))
+        found: torch.Tensor = self._opened(self._files[name]).get_tensor(self._saved[name])
+        return self._fp32(found)
 
     def _fp32(self, tensor: torch.Tensor) -> torch.Tensor:
         """Return a copy of `tensor` in fp32, after the rounding."""
@@ -111,7 +137,8 @@ class WeightFiles:
     def slices(self, name: str, rows: int) -> Iterator[tuple[int, torch.Tensor]]:
         """Yield the first row and the fp32 rows of consecutive slices of `rows` rows of a tensor."""
         for first in range(0, self.shapes[name][0], rows):
-            yield first, self._fp32(self._opened(self._files[name]).get_slice(name)[first : first + rows])
+            part = self._opened(self._files[name]).get_slice(self._saved[name])[first : first + rows]
+            yield first, self._fp32(part)
 
     def rows(self, name: str, wanted: torch.Tensor, slice_rows: int) -> torch.Tensor:
         """Return the rows `wanted` (int64 [count]) of a matrix in fp32, [count, columns]."""
@@ -119,6 +146,6 @@ class WeightFiles:
         for first in range(0, self.shapes[name][0], slice_rows):
             here = ((wanted >= first) & (wanted < first + slice_rows)).nonzero().flatten()
             if len(here):
-                part = self._opened(self._files[name]).get_slice(name)[first : first + slice_rows]
+                part = self._opened(self._files[name]).get_slice(self._saved[name])[first : first + slice_rows]
                 found[here] = self._fp32(part[wanted[here] - first])
         return found

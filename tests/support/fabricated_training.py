@@ -57,14 +57,16 @@ def _dataset(folder: Path, name: str, first: int, documents: int, length: int, w
     )
 
 
-def make_index(run: Path, train_samples: int, seed: int = 1) -> None:
+def make_index(
+    run: Path, train_samples: int, seed: int = 1, vocabulary: int = VOCABULARY, tokenizer_digest: str = "none"
+) -> None:
     """Write an index of two languages: 60 documents of 50 tokens, with repeating patterns that a model can learn."""
     folder = run / "index"
     tokens_folder = folder / "tokens"
     tokens_folder.mkdir(parents=True)
     random = np.random.default_rng(seed)
     length, documents = 50, 60
-    patterns = random.integers(0, VOCABULARY, size=(6, 5))
+    patterns = random.integers(0, vocabulary, size=(6, 5))
     tokens = np.stack([np.resize(patterns[d % 6], length) for d in range(documents)]).astype("<u2")
     (tokens_folder / "a.bin").write_bytes(tokens.tobytes())
     write_idx(tokens_folder / "a.idx", np.full(documents, length, dtype=np.int32), np.dtype("<u2"))
@@ -76,9 +78,9 @@ def make_index(run: Path, train_samples: int, seed: int = 1) -> None:
     manifest = IndexManifest(
         digest=f"test-{seed}",
         sequence_length=SEQUENCE,
-        vocabulary_size=VOCABULARY,
+        vocabulary_size=vocabulary,
         end_of_document=2,
-        tokenizer_digest="none",
+        tokenizer_digest=tokenizer_digest,
         token_files=[
             TokenFileEntry(
                 prefix="tokens/a",

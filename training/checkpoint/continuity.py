@@ -28,11 +28,14 @@ from bloomery.contracts.checkpoint import (
     write_manifest,
 )
 from bloomery.contracts.file_entry import FileEntry
+from bloomery.contracts.initial_checkpoint import own_rows
+from bloomery.contracts.resume_policy import saved_stage
 from training.checkpoint.collective_calls import damage_on_any_rank, from_every_rank, from_rank_0
 from training.checkpoint.reference_logits import ReferenceSamples, compute_reference, reference_logits
 from training.loop.build_engine import Trainer
 
 _OLDER_CHECKPOINT = "to resume from an older checkpoint, move this one away and run the same command again"
+_OTHER_CHECKPOINT = "import the model again, or choose another training.initial_checkpoint"
 TOLERANCE = 1e-4
 """Largest allowed difference of a logit, divided by the largest logit, and of the loss, divided by the loss.
 
@@ -82,7 +85,9 @@ def check_continuity(trainer: Trainer, folder: Path, manifest: CheckpointManifes
     name = REFERENCE_BEFORE_REPAIR_NAME if repaired else REFERENCE_NAME
     from_rank_0(lambda: verify_file(folder, manifest, name))
     reference: list[tuple[torch.Tensor, torch.Tensor]] = []
-    problem = damage_on_any_rank(lambda: reference.append(_read_reference(folder / name, trainer, finite=not repaired)))
+    problem = damage_on_any_rank(
+        lambda: reference.append(_read_reference(folder / name, trainer.vocabulary_rows, finite=not repaired))
+    )
     if problem is not None:
         raise CheckFailedError(
             f"the reference logits cannot be used: {problem}", where=str(folder), expected=_OLDER_CHECKPOINT
@@ -102,14 +107,45 @@ def check_continuity(trainer: Trainer, folder: Path, manifest: CheckpointManifes
     return found
 
 
-def _read_reference(path: Path, trainer: Trainer, *, finite: bool) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the reference tokens and logits in a checkpoint's file.
+def check_initial_weights(trainer: Trainer, folder: Path, manifest: CheckpointManifest) -> Continuity | None:
+    """Compare the loss and the logits of initial weights with the reference of their checkpoint. Collective.
+
+    Masked rows, of which the trainer and the checkpoint may have different numbers, are not compared.
+    Return None if the checkpoint has no reference.
 
     Raises:
-        CheckFailedError: the file is damaged although its hash matches, or it does not fit the trainer's network, or
+        CheckFailedError: the reference is damaged, or the logits differ although the precision is the same.
+    """
+    if REFERENCE_NAME not in manifest.files:
+        return None
+    reference: list[tuple[torch.Tensor, torch.Tensor]] = []
+    rows, own = manifest.vocabulary_rows, own_rows(manifest)
+    problem = damage_on_any_rank(lambda: reference.append(_read_reference(folder / REFERENCE_NAME, rows, finite=True)))
+    if problem is not None:
+        raise CheckFailedError(
+            f"the reference logits cannot be used: {problem}", where=str(folder), expected=_OTHER_CHECKPOINT
+        )
+    tokens, expected = reference[0]
+    logits = reference_logits(trainer, tokens)
+    here = None if logits is None else compare(tokens, expected[..., :own], logits[..., :own].cpu())
+    found = next(each for each in from_every_rank(lambda: here) if each is not None)
+    same = saved_stage(manifest).training.precision == trainer.stage.training.precision
+    if same and not found.holds:
+        raise CheckFailedError(
+            f"the loaded network differs from that of the checkpoint: {found}",
+            where=str(folder),
+            expected=f"loss and logits with relative differences of at most {TOLERANCE:g}; {_OTHER_CHECKPOINT}",
+        )
+    return found
+
+
+def _read_reference(path: Path, rows: int, *, finite: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the reference tokens and logits in a checkpoint's file. `rows` is the number of embedding rows.
+
+    Raises:
+        CheckFailedError: the file is damaged although its hash matches, or it does not fit the network, or
             its logits are not finite although `finite` requires it.
     """
-    rows = trainer.vocabulary_rows
     try:
         reference = load_file(path)
         tokens, logits = reference["tokens"], reference["logits"]

@@ -68,7 +68,7 @@ def newest_good(
         if manifest is not None:
             if not from_rank_0(partial(wanted, manifest)):
                 continue
-            problem = damage_on_any_rank(partial(_verify_share, folder / name, manifest)) or load(manifest)
+            problem = damage_on_any_rank(partial(verify_share, folder / name, manifest)) or load(manifest)
             if problem is None:
                 from_rank_0(partial(_mark, folder, unloadable))
                 return Found(manifest, damaged)
@@ -110,7 +110,7 @@ def _read(folder: Path) -> tuple[CheckpointManifest | None, str | None]:
     return manifest, None
 
 
-def _verify_share(folder: Path, manifest: CheckpointManifest) -> None:
+def verify_share(folder: Path, manifest: CheckpointManifest) -> None:
     """Compare this rank's share of the files with the manifest. Files are distributed over the ranks by size.
 
     Raises:

@@ -26,6 +26,7 @@ from bloomery.spec.position import START, Position
 from bloomery.spec.trajectory import trajectory
 from training.checkpoint.checkpoint_manager import CheckpointManager
 from training.checkpoint.collective_calls import from_rank_0
+from training.checkpoint.load_initial_weights import load_initial_weights
 from training.checkpoint.randomness import random_states
 from training.checkpoint.reference_logits import reference_samples
 from training.guards.anomaly_guard import AnomalyGuard, past_iterations
@@ -231,7 +232,10 @@ def open_training(
     position = checkpoints.load(lambda iteration: check_replicas(trainer, random_states(mesh.device), iteration))
     if position == START:
         # No checkpoint has this position, so none was loaded.
-        draw_initial_weights(trainer)
+        if training.initial_checkpoint is None:
+            draw_initial_weights(trainer)
+        else:
+            load_initial_weights(trainer, training.initial_checkpoint, index)
     past = _past(stage, paths, position)
     state = TrainingState(
         trainer=trainer,

@@ -35,7 +35,14 @@ class BloomPipeline(PipelineModule):  # type: ignore[misc]
         assert len(layers) == layer_count(model)
         first_row = mesh.tensor_rank * (vocabulary_rows // mesh.tensor_size)
 
+        # Rows from this one on are masked on this rank.
+        own_rows = max(0, vocabulary_rows - model.masked_rows - first_row)
+
         def loss(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+            if own_rows < logits.size(-1):
+                # The probability of these rows, and so their gradient, is exactly 0. The logits are overwritten, because
+                # a copy of them would be the largest tensor of the training.
+                logits[..., own_rows:] = -torch.inf
             return vocabulary_parallel_cross_entropy(logits, labels, first_row, mesh.tensor_group)
 
         # DeepSpeed prints its layer list to stdout, which is reserved for data. Activation checkpointing is off here,

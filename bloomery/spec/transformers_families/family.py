@@ -79,6 +79,30 @@ class Family:
     """Function that returns the keys of the section `model` from the values of config.json."""
     needs_4h: bool = False
     """Whether the feed-forward width must be 4 x hidden_size."""
+    buffers: tuple[str, ...] = ()
+    """Ends of the names of tensors that old weight files contain, although they are no weights, such as masks."""
+
+    saved_head: str = HEAD
+    """Name of the output head's matrix in weight files. Transformers renames it when it loads or saves a model."""
+
+    def saved_name(self, name: str) -> str:
+        """Return the name in weight files of a tensor that has the name `name` in transformers."""
+        return self.saved_head if name == HEAD else name
+
+    def loaded_name(self, name: str) -> str:
+        """Return the name in transformers of a tensor in weight files. This is the inverse of `saved_name`.
+
+        A folder of the class without a head has names without the prefix of the family.
+        """
+        if name in (HEAD, self.saved_head):
+            return HEAD
+        return name if name.startswith(self.prefix) else self.prefix + name
+
+    @property
+    def prefix(self) -> str:
+        """Beginning of the names of all tensors except the head's. A folder of the class without a head, such as
+        `BloomModel`, has the same names without it."""
+        return self.blocks.partition(".")[0] + "."
 
     def target(self, parameter: Parameter) -> Target:
         """Return the place of a declared parameter in transformers, with the block's number filled in.

@@ -76,4 +76,5 @@ GPT2 = Family(
         "add_cross_attention": False,
     },
     model=_model,
+    buffers=(".attn.bias", ".attn.masked_bias"),
 )

@@ -78,4 +78,6 @@ GPT_NEOX = Family(
         "use_parallel_residual": False,
     },
     model=_model,
+    saved_head="embed_out.weight",
+    buffers=(".attention.bias", ".attention.masked_bias", ".attention.rotary_emb.inv_freq"),
 )

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from imported_folder import write_imported_folder
 from snakemake_server import dry_run
 from workflow_support import LOCAL, ROOT, SNAKEFILE, SNAKEMAKE, Workflow
 
@@ -91,12 +92,15 @@ def test_every_shipped_configuration_can_be_dry_run_without_a_network(path: Path
         (texts / name).write_bytes(b"")
     # Paths in the shipped files are relative to the repository.
     (tmp_path / "config").symlink_to(ROOT / "config")
+    raw = yaml.safe_load(path.read_text())
+    if (place := raw["training"].get("initial_checkpoint")) is not None:
+        rows = raw["model"]["padded_vocabulary_size"]
+        write_imported_folder(tmp_path / place, raw["model"], raw["tokenizer"]["vocabulary_size"], rows)
     folders = dict.fromkeys(("BLOOMERY_CORPUS", "BLOOMERY_TOKENS"), str(texts))
     environment = {**os.environ, **folders, "PATH": "/usr/bin:/bin", "HF_HUB_OFFLINE": "1"}
     arguments = [*SNAKEFILE, *LOCAL, "--directory", str(tmp_path), "--configfile", str(path), "--dry-run"]
     code, talk = dry_run(arguments, environment)
     assert code == 0, talk
-    raw = yaml.safe_load(path.read_text())
     name, exported = raw["name"], raw.get("export", {}).get("enabled", True)
     assert re.search(r"^train_segment +1$", talk, flags=re.MULTILINE)
     assert bool(re.search(r"^export_model +1$", talk, flags=re.MULTILINE)) == exported

@@ -1,0 +1,1 @@
+"""Import a transformers folder as a checkpoint: read its network and weights, and write them for any layout."""
