@@ -12,6 +12,7 @@ import yaml
 
 from bloomery.base.markdown_text import markdown_code, markdown_text
 from bloomery.base.units import format_count
+from bloomery.contracts.resume_policy import saved_stage
 from export.card.data_parts import corpus, licences
 from export.card.facts import CardFacts, RunRecords, read_run_records
 from export.card.loss_curve import LOSS_CURVE_NAME, loss_curve
@@ -46,10 +47,12 @@ def render_card(facts: CardFacts, records: RunRecords) -> str:
 
 
 def _summary(facts: CardFacts) -> str:
+    initial = saved_stage(facts.manifest).initial
+    started = f"The training started with the weights of {markdown_code(initial.source)}. " if initial else ""
     return (
         f"This is a language model with {facts.family.title}'s architecture and {facts.parameters:,} parameters "
         f"({format_count(facts.parameters)}). The run {markdown_code(facts.stage.name)} of Bloomery trained the model "
-        f"on {facts.manifest.consumed_tokens:,} tokens. The model was exported from the checkpoint "
+        f"on {facts.manifest.consumed_tokens:,} tokens. {started}The model was exported from the checkpoint "
         f"{markdown_code(facts.checkpoint)}. "
         "It is a base model: it continues text and has not been tuned to follow instructions or to be safe."
     )

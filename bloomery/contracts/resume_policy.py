@@ -26,6 +26,8 @@ SKIP = "training.skip"
 TOKENIZER = "tokenizer"
 """Key of the tokenizer's digest in the table of policies. It is not a configuration key, but it has a policy, because
 the tokenizer decides the samples' token ids."""
+INITIAL = "initial"
+"""Key of the digest of the checkpoint that the training started with. It is not a configuration key either."""
 
 
 class Policy(StrEnum):
@@ -58,7 +60,7 @@ def _of(section: str, *names: str) -> tuple[str, ...]:
 RULES = (
     Rule(("name",), Policy.FREE, "a run's folder may be copied under a new name"),
     Rule(("seed",), Policy.NEVER, "the seed decided the initial weights and the order of the samples"),
-    Rule(("initial",), Policy.NEVER, "the training started with the weights of this checkpoint"),
+    Rule((INITIAL,), Policy.NEVER, "the training started with the weights of this checkpoint"),
     Rule(
         ("training.initial_checkpoint",),
         Policy.FREE,

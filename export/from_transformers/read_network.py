@@ -109,9 +109,9 @@ def _check_fixed(family: Family, config: Any, path: Path) -> dict[str, float]:
     Raises:
         InputError: a value differs.
     """
-    dropout = {}
+    dropout: dict[str, float] = {}
     for key, value in family.fixed.items():
-        found = getattr(config, key, None)
+        found: Any = getattr(config, key, None)
         if found == value:
             continue
         if key.endswith(("dropout", "pdrop")):

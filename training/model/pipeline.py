@@ -40,8 +40,8 @@ class BloomPipeline(PipelineModule):  # type: ignore[misc]
 
         def loss(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
             if own_rows < logits.size(-1):
-                # The probability of these rows, and so their gradient, is exactly 0. The logits are overwritten, because
-                # a copy of them would be the largest tensor of the training.
+                # The probability and the gradient of these rows are exactly 0. The logits are overwritten, because a
+                # copy of them would be the largest tensor of the training.
                 logits[..., own_rows:] = -torch.inf
             return vocabulary_parallel_cross_entropy(logits, labels, first_row, mesh.tensor_group)
 

@@ -122,7 +122,8 @@ def planted(mistake: Mistake) -> tuple[dict[str, Any], str]:
             place, path = place[0], f"{path}[0]"
     if mistake.name == "a misspelt key":
         place.pop(last, None)
-        last = f"{last[:-1]}q" if len(last) > 4 else f"{last}q"
+        # The last letter stays, because it is all that distinguishes `beta1` from `beta2`.
+        last = f"{last[:-2]}q{last[-1]}" if len(last) > 4 else f"{last}q"
     place[last] = MISTAKES[mistake.name][1](mistake.key)
     return raw, f"{path}.{last}" if path else last
 

@@ -55,7 +55,7 @@ def test_random_weights_need_no_checkpoint() -> None:
     [
         ({"layers": 5}, "another network: model.layers is 4 there and 5 here; expected: model.layers: 4"),
         ({"feed_forward_size": 256}, "model.feed_forward_size is 512 there and 256 here"),
-        ({"positions": "rotary"}, "model.positions is alibi there and rotary here"),
+        ({"positions": "rotary"}, "model.positions is 'alibi' there and 'rotary' here"),
         ({"masked_rows": 0}, "the embedding would have 302 rows that are not masked, but the checkpoint has 301; "),
         (
             {"padded_vocabulary_size": 304},

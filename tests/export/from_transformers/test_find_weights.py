@@ -26,8 +26,14 @@ def test_safetensors_are_preferred_to_pickles(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "index",
-    [[], {}, {"weight_map": {}}, {"weight_map": {"a": 1}}, {"weight_map": {"a": "../x.safetensors"}}]
-    + [{"weight_map": {"a": "x.bin"}}],
+    [
+        [],
+        {},
+        {"weight_map": {}},
+        {"weight_map": {"a": 1}},
+        {"weight_map": {"a": "../x.safetensors"}},
+        {"weight_map": {"a": "x.bin"}},
+    ],
 )
 def test_an_index_that_names_no_files_of_the_folder_is_refused(tmp_path: Path, index: object) -> None:
     (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
