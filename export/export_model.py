@@ -6,7 +6,6 @@ The model is written to a temporary folder, which replaces the previous model on
 from __future__ import annotations
 
 import shutil
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +14,7 @@ import bloomery
 from bloomery.base.errors import CheckFailedError, InputError
 from bloomery.base.folders import atomic_folder
 from bloomery.base.progress import say
+from bloomery.checkpoint.master_weights import MasterWeights
 from bloomery.checkpoint.weights import Checkpoint
 from bloomery.config.stages import ExportStage
 from bloomery.contracts.file_entry import list_files
@@ -22,23 +22,26 @@ from bloomery.contracts.lineage import export_inputs
 from bloomery.contracts.parity import PARITY_NAME, Parity, write_parity
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.result import Place, new_result
-from bloomery.spec.placement import Placement
 from bloomery.spec.transformers_families.choose import family_for_export
-from bloomery.spec.weight_files import MAX_SHARD_BYTES, PRECISION_DTYPES, export_dtype, exported_rows
+from bloomery.spec.weight_files import (
+    MAX_SHARD_BYTES,
+    PRECISION_DTYPES,
+    export_dtype,
+    exported_rows,
+    rounded_dtype,
+)
+from export.card.facts import CardFacts
 from export.choose_checkpoint import choose_checkpoint
-from export.model_card import CardFacts, write_card
+from export.layers import layers_of
+from export.model_card import write_card
 from export.proof.comparison import Comparison
 from export.proof.prove import Written, checkpoint_reference, prove
-from export.transform import to_transformers
 from export.transformers_model import check_tensors, transformers_config
 from export.write_configs import copy_tokenizer, read_tokenizer, write_configs
-from export.write_weights import Layer, Tensor, WrittenFiles, write_weights
+from export.write_weights import WrittenFiles, write_weights
 
 if TYPE_CHECKING:
-    import torch
-
     from bloomery.checkpoint.reference import Reference
-    from bloomery.spec.placement import Parameter
     from bloomery.spec.transformers_families.family import Family
 
 
@@ -130,11 +133,13 @@ def write_model(
     reference = checkpoint_reference(checkpoint)
     family = family_for_export(stage.model)
     rows, files = _write_files(stage, paths, checkpoint, family, folder, max_shard_bytes)
-    written = Written(folder, family, rows, checkpoint.manifest.vocabulary_size, files.parameters)
+    rounded_to = rounded_dtype(stage.export, checkpoint.trained_with("precision"))
+    written = Written(folder, family, rows, checkpoint.manifest.vocabulary_size, files.parameters, rounded_to)
     comparison = _prove(stage, checkpoint, written, reference, failed)
-    facts = CardFacts(stage, checkpoint.manifest, checkpoint.folder.name, files.parameters, rows, comparison)
-    write_card(folder, facts, paths)
     made_from = export_inputs(stage, paths, checkpoint.folder)
+    name = checkpoint.folder.name
+    facts = CardFacts(stage, checkpoint.manifest, name, files.parameters, rows, comparison, made_from)
+    write_card(folder, facts, paths)
     parity = _parity(facts, folder, files, made_from, chosen=checkpoint_name is not None)
     write_parity(folder, parity)
     shutil.rmtree(failed, ignore_errors=True)
@@ -157,44 +162,13 @@ def _write_files(
         )
     rows = exported_rows(stage.export, stage.model, manifest.vocabulary_rows, tokenizer.size)
     config = transformers_config(family, stage.model, rows, manifest.tensor_parallel, tokenizer, dtype)
-    layers = _layers(checkpoint, family, dtype, rows)
+    source = MasterWeights(checkpoint) if dtype == "float32" else checkpoint
+    layers = layers_of(source, checkpoint.parameters, stage.model.heads, family, dtype, rows)
     tensors = [tensor for layer in layers for tensor in layer.tensors]
     check_tensors(config, {family.loaded_name(tensor.name): tensor.shape for tensor in tensors})
     copy_tokenizer(paths.tokenizer, folder)
     write_configs(folder, config)
     return rows, write_weights(folder, layers, dtype, max_shard_bytes)
-
-
-def _layers(checkpoint: Checkpoint, family: Family, dtype: str, rows: int) -> list[Layer]:
-    """Return the tensors to write, grouped by the pipeline layer whose files hold them."""
-    grouped: dict[int, list[Parameter]] = {}
-    for parameter in checkpoint.parameters:
-        grouped.setdefault(parameter.layer, []).append(parameter)
-    layers = []
-    for parameters in grouped.values():
-        tensors = []
-        for parameter in parameters:
-            trimmed = parameter.placement is Placement.VOCABULARY
-            shape = (rows, *parameter.shape[1:]) if trimmed else parameter.shape
-            target = family.target(parameter)
-            tensors.append(Tensor(family.saved_name(target.name), target.shape(shape)))
-        layers.append(Layer(tuple(tensors), partial(_load, checkpoint, family, tuple(parameters), dtype, rows)))
-    return layers
-
-
-def _load(
-    checkpoint: Checkpoint, family: Family, parameters: tuple[Parameter, ...], dtype: str, rows: int
-) -> list[torch.Tensor]:
-    """Load the parameters of one pipeline layer in the order of transformers. Threads call this at the same time."""
-    import torch
-
-    reader, found = checkpoint.another_reader(), []
-    for parameter in parameters:
-        weight = reader.weight(parameter, getattr(torch, dtype))
-        if parameter.placement is Placement.VOCABULARY:
-            weight = weight[:rows]
-        found.append(to_transformers(weight, family.target(parameter).transform, checkpoint.model.heads))
-    return found
 
 
 def _dtype(stage: ExportStage, checkpoint: Checkpoint) -> str:
@@ -227,6 +201,7 @@ def _parity(facts: CardFacts, folder: Path, files: WrittenFiles, made_from: dict
         consumed_tokens=manifest.consumed_tokens,
         parameters=facts.parameters,
         dtype=facts.dtype,
+        rounded_to=facts.rounded_to,
         vocabulary_rows=facts.vocabulary_rows,
         samples=comparison.samples,
         tokens=comparison.tokens,

@@ -10,10 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from bloomery.base.atomic import write_json
-from bloomery.base.bundle import Bundle, copy_bundle, refuse_token
+from bloomery.base.bundle import Bundle, copy_bundle
 from bloomery.base.errors import CheckFailedError, InputError
-from bloomery.base.hub import Hub
-from bloomery.base.hub_access import find_token, why_local
 from bloomery.base.progress import say
 from bloomery.config.stages import PublishStage
 from bloomery.contracts.lineage import PARITY, SECTION, stage_digest
@@ -22,6 +20,7 @@ from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.result import Place, new_result
 from bloomery.contracts.stale_artefacts import CORPUS, INDEX, TOKENIZER, TRAINING, find_stale
 from export.model_bundle import model_bundle
+from export.publish_target import FolderTarget, HubTarget, find_target
 
 REPORT_NAME = "publish.json"
 """File that records what was published, and where."""
@@ -39,10 +38,20 @@ def publish_run(stage: PublishStage, paths: RunPaths, place: Place) -> dict[str,
         TryAgainError: the Hub did not answer in time, or another process publishes this model.
         ResourceError: a local folder cannot be written.
     """
-    _refuse_stale(stage, paths)
+    refuse_stale(stage, paths)
     bundle, parity = model_bundle(paths.export / stage.model_name, stage.model_repository)
+    return publish_bundle(stage, place, bundle, parity, find_target(stage, bundle))
+
+
+def publish_bundle(
+    stage: PublishStage, place: Place, bundle: Bundle, parity: Parity, target: HubTarget | FolderTarget
+) -> dict[str, Any]:
+    """Publish the files of a verified model, then write the result at `place`. Return the report.
+
+    The errors are those of `publish_run`.
+    """
     with new_result(place) as new:
-        facts = _publish(stage, bundle, parity, new.folder)
+        facts = _publish(target, bundle, parity, new.folder)
         write_json(new.folder / REPORT_NAME, facts)
         new.made_from = {PARITY: bundle.files[PARITY_NAME].sha256, SECTION: stage_digest(stage)}
     if facts["target"] == "folder":
@@ -50,7 +59,7 @@ def publish_run(stage: PublishStage, paths: RunPaths, place: Place) -> dict[str,
     return facts
 
 
-def _refuse_stale(stage: PublishStage, paths: RunPaths) -> None:
+def refuse_stale(stage: PublishStage, paths: RunPaths) -> None:
     """Refuse a model that is stale or was made from something stale, or whose origin cannot be read.
 
     Raises:
@@ -75,35 +84,22 @@ def _refuse_stale(stage: PublishStage, paths: RunPaths) -> None:
             )
 
 
-def _publish(stage: PublishStage, bundle: Bundle, parity: Parity, folder: Path) -> dict[str, Any]:
+def _publish(target: HubTarget | FolderTarget, bundle: Bundle, parity: Parity, folder: Path) -> dict[str, Any]:
     """Send the bundle to the Hub, or copy it below `folder` if no Hub is configured. Return the report."""
-    settings = stage.publish
-    reason = why_local(hub=settings.hub)
     facts: dict[str, Any] = {
         "checkpoint": parity.checkpoint,
         "max_difference": parity.max_difference,
         "tolerance": parity.tolerance,
     }
-    if reason is not None:
+    if isinstance(target, FolderTarget):
         copy_bundle(bundle, folder / bundle.name)
         model: dict[str, Any] = {"folder": bundle.name, "files": bundle.listing()}
-        facts |= {"target": "folder", "reason": reason, "model": model}
-    else:
-        token = find_token()
-        assert token is not None
-        refuse_token(bundle, token)
-        hub = Hub(token)
-        repository = f"{settings.owner or hub.user()}/{bundle.name}"
-        model = _send(hub, repository, bundle, parity.checkpoint, private=settings.private)
-        facts |= {"target": "hub", "endpoint": hub.endpoint, "model": model}
-    return facts
-
-
-def _send(hub: Hub, repository: str, bundle: Bundle, step: str, *, private: bool) -> dict[str, Any]:
-    """Upload the bundle to a repository, verify the uploaded files, and tag the commit."""
-    hub.ensure_repository(repository, private=private)
-    commit = hub.synchronise(repository, bundle.files, f"Publish {step}", mirror=bundle.mirror)
-    hub.verify(repository, bundle.files, commit, mirror=bundle.mirror)
-    hub.tag(repository, step, commit)
-    say(f"published {len(bundle.files)} files to {hub.endpoint}/{repository} with the tag {step}")
-    return {"repository": repository, "commit": commit, "tag": step, "files": bundle.listing()}
+        return facts | {"target": "folder", "reason": target.reason, "model": model}
+    commit = target.send(bundle, parity.checkpoint)
+    model = {
+        "repository": target.repository,
+        "commit": commit,
+        "tag": parity.checkpoint,
+        "files": bundle.listing(),
+    }
+    return facts | {"target": "hub", "endpoint": target.hub.endpoint, "model": model}

@@ -24,8 +24,8 @@ class TokenizerFacts:
     """Token ids of the roles `bos`, `eos` and `pad`; None if the tokenizer has no such token."""
 
 
-def read_tokenizer(folder: Path, entries: int) -> TokenizerFacts:
-    """Return the size and the special ids of the run's tokenizer.
+def read_tokenizer(folder: Path, entries: int | None) -> TokenizerFacts:
+    """Return the size and the special ids of a tokenizer. `entries` is None if the number of entries is not known.
 
     Raises:
         InputError: a file is missing or damaged, a special token has no id, or a file names Python code to run.
@@ -44,7 +44,7 @@ def read_tokenizer(folder: Path, entries: int) -> TokenizerFacts:
     path = folder / TOKENIZER
     tokenizer = load_tokenizer(path)
     size = vocabulary_size(tokenizer)
-    if size != entries:
+    if entries is not None and size != entries:
         raise CheckFailedError(
             f"the tokenizer has {size} entries",
             where=str(path),

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from bloomery.base.reduce_curve import Curve, reduce
 from bloomery.base.render_figure import COLOUR, svg
 from bloomery.contracts.metrics_record import EventRecord, MetricsRecord, ValidationRecord
-from monitoring.series import Curve, reduce
 
 _EVENT_COLOUR = "#1f3b57"
 

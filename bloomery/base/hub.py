@@ -22,6 +22,8 @@ from bloomery.base.progress import say
 
 T = TypeVar("T")
 
+MAIN = "main"
+"""Name of the branch that a Hub shows and that clients load by default."""
 _CONNECT_TIMEOUT_SECONDS = 10.0
 _TOTAL_RETRY_SECONDS = 900.0
 _LONGEST_PAUSE_SECONDS = 60.0
@@ -180,6 +182,27 @@ class Hub:
 
         return self._run(f"create the repository {repository}", once)
 
+    def is_private(self, repository: str) -> bool | None:
+        """Return whether a model repository is private. Return None if it does not exist."""
+        from huggingface_hub.errors import RepositoryNotFoundError
+
+        def once() -> bool | None:
+            try:
+                return bool(self._api.repo_info(repository).private)
+            except RepositoryNotFoundError:
+                return None
+
+        return self._run(f"look up the repository {repository}", once)
+
+    def ensure_branch(self, repository: str, branch: str) -> None:
+        """Create a branch that begins at the newest commit of `main`, unless the branch exists."""
+
+        def once() -> None:
+            if branch not in {ref.name for ref in self._api.list_repo_refs(repository).branches}:
+                self._api.create_branch(repository, branch=branch, exist_ok=True)
+
+        self._run(f"create the branch {branch} of {repository}", once)
+
     def head(self, repository: str, revision: str | None = None) -> str:
         """Return the full id of the newest commit, or of the commit that a branch, tag or (short) commit id names."""
         return self._run(
@@ -250,6 +273,7 @@ class Hub:
         *,
         mirror: bool = False,
         gone: Collection[str] = (),
+        branch: str = MAIN,
     ) -> str:
         """Commit the files that differ. Return the commit whose listing contains all files with matching digests.
 
@@ -261,6 +285,7 @@ class Hub:
             message: title of the commits.
             mirror: delete all other files of the repository (except `.gitattributes`).
             gone: paths to delete if the repository contains them.
+            branch: existing branch to which the files are committed.
 
         Raises:
             CheckFailedError: the repository still differs after all files were sent, or a file keeps changing.
@@ -269,7 +294,7 @@ class Hub:
         from huggingface_hub import CommitOperationAdd, CommitOperationDelete
 
         def once() -> str | None:
-            head = str(self._api.repo_info(repository).sha)
+            head = str(self._api.repo_info(repository, revision=branch).sha)
             remote = self._listing(repository, head)
             changed = [path for path in sorted(files) if not _matches(remote.get(path), files[path])]
             extra = remote.keys() - {".gitattributes"} if mirror else remote.keys() & set(gone)
@@ -282,9 +307,8 @@ class Hub:
             if not operations:
                 return head
             # The Hub rejects a late commit of an abandoned attempt, because its parent is no longer the head.
-            self._api.create_commit(
-                repository, operations[:_FILES_A_COMMIT], commit_message=message, parent_commit=head
-            )
+            some = operations[:_FILES_A_COMMIT]
+            self._api.create_commit(repository, some, commit_message=message, parent_commit=head, revision=branch)
             return None
 
         missing = [
@@ -308,16 +332,33 @@ class Hub:
             "repository; run the command again",
         )
 
+    def different_files(
+        self, repository: str, files: Mapping[str, LocalFile], revision: str, *, mirror: bool = True
+    ) -> list[str]:
+        """Return the paths at which a revision differs from the local digests. Only digests are compared.
+
+        Return the paths of all files if the repository or the revision does not exist. With `mirror`, files of the
+        revision that are not local are different too.
+        """
+        from huggingface_hub.errors import RepositoryNotFoundError, RevisionNotFoundError
+
+        def once() -> dict[str, Any]:
+            try:
+                return self._listing(repository, revision)
+            except (RepositoryNotFoundError, RevisionNotFoundError):
+                return {}
+
+        remote = self._run(f"list the files of {repository}", once)
+        wrong = [path for path in sorted(files) if not _matches(remote.get(path), files[path])]
+        return wrong + (sorted(remote.keys() - files.keys() - {".gitattributes"}) if mirror else [])
+
     def verify(self, repository: str, files: Mapping[str, LocalFile], revision: str, *, mirror: bool) -> None:
         """Compare the files of a commit with the local digests.
 
         Raises:
             CheckFailedError: files differ; the error names them.
         """
-        remote = self._run(f"list the files of {repository}", lambda: self._listing(repository, revision))
-        wrong = [path for path in sorted(files) if not _matches(remote.get(path), files[path])]
-        if mirror:
-            wrong += sorted(remote.keys() - files.keys() - {".gitattributes"})
+        wrong = self.different_files(repository, files, revision, mirror=mirror)
         if wrong:
             raise CheckFailedError(
                 f"{len(wrong)} files of the repository differ from the local files: {', '.join(wrong[:5])}",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+from collections.abc import Iterable, Sequence
 
 from bloomery.base.visible_text import visible_text
 
@@ -27,3 +28,9 @@ def markdown_code(text: str) -> str:
     longest = max((len(run) for run in re.findall("`+", line)), default=0)
     fence, space = "`" * (longest + 1), " " if "`" in line else ""
     return f"{fence}{space}{line}{space}{fence}"
+
+
+def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table without a newline at its end. The cells may contain any text, and are shown literally."""
+    lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
+    return "\n".join([*lines, *("| " + " | ".join(map(markdown_text, row)) + " |" for row in rows)])

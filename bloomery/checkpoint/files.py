@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,9 @@ _STAND_INS: list[tuple[type[Plain], str]] = [
     (DynamicScaler, "deepspeed.runtime.fp16.loss_scaler.DynamicLossScaler"),
 ]
 
+SAFE_GLOBALS = threading.Lock()
+"""Lock for torch's list of safe classes. All threads share the list, and `safe_globals` replaces it."""
+
 
 def optimizer_file(replica: int, stage: int, tensor_rank: int, tensor_parallel: int, *, bf16: bool) -> str:
     """Return the name of the file in which DeepSpeed saves one replica's part of the optimizer state of a (pipeline
@@ -72,7 +76,7 @@ def open_state(path: Path, classes: Sequence[Any] = _STAND_INS) -> dict[str, Any
     import torch
 
     try:
-        with torch.serialization.safe_globals([*classes]):
+        with SAFE_GLOBALS, torch.serialization.safe_globals([*classes]):
             state = torch.load(path, map_location="cpu", mmap=True, weights_only=True)
     except Exception as error:
         # A damaged file makes the unpickler fail with almost any error, such as KeyError or AttributeError.

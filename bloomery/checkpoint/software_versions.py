@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib.metadata import version
 
-import bloomery
 from bloomery.base.source_commit import source_commit
 
 _NOT_RECORDED = "not recorded"
@@ -13,12 +12,8 @@ _NOT_RECORDED = "not recorded"
 
 def software_versions() -> dict[str, str]:
     """Return the versions of Bloomery, torch and DeepSpeed, and Bloomery's git commit if it is known."""
-    versions = {
-        "bloomery": bloomery.__version__,
-        # The modules themselves would take seconds to import.
-        "torch": version("torch"),
-        "deepspeed": version("deepspeed"),
-    }
+    # The modules themselves would take seconds to import.
+    versions = {name: version(name) for name in ("bloomery", "torch", "deepspeed")}
     commit = source_commit()
     return versions if commit is None else versions | {"commit": commit}
 

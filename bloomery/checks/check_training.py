@@ -112,8 +112,8 @@ def _of_padding(config: RunConfig) -> list[Contradiction]:
             f"{key} {rows} must be divisible by model.vocabulary_multiple x training.parallel.tensor = "
             f"{config.model.vocabulary_multiple} x {config.training.parallel.tensor} = {multiple}"
         )
-        keys = (key, "model.vocabulary_multiple", "training.parallel.tensor")
-        problems.append(Contradiction(message, keys, rows, right))
+        factors = (key, "model.vocabulary_multiple", "training.parallel.tensor")
+        problems.append(Contradiction(message, factors, rows, right))
     return problems
 
 

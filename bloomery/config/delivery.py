@@ -20,8 +20,9 @@ class ExportConfig(Section):
     """Name of the exported model's folder. Default (null): the run's name."""
     dtype: Literal["bfloat16", "float16", "float32"] | None = None
     """Data type of the exported weights. Default (null): the data type of the trained weights (bfloat16, float16 or
-    float32, depending on `training.precision`). `float32` is exact too. Any other type rounds the weights: the exported
-    model then does not reproduce the logits of the training and fails the parity check."""
+    float32, depending on `training.precision`). `float32` exports the fp32 master weights of the optimizer, which
+    give the trained weights when they are rounded. Any other type rounds the weights: the exported model then does not
+    reproduce the logits of the training and fails the parity check."""
     vocabulary: Literal["keep", "trim"] = "keep"
     """Rows of the embedding matrix that are exported. `keep`: all rows, including the rows added as padding, as in
     BLOOM's published models, but without `model.masked_rows`. `trim`: only the rows that belong to tokens of the

@@ -62,6 +62,9 @@ class Parity(BaseModel):
     """Number of parameters of the exported model. Tied parameters count once."""
     dtype: str
     """Type of the exported weights."""
+    rounded_to: str | None = None
+    """Type of the training's weights if the exported ones are their fp32 master weights. The logits and texts in this
+    file were then computed with the exported weights rounded to this type. None if no weight was rounded."""
     vocabulary_rows: Count
     """Number of rows of the exported embedding."""
     samples: Count

@@ -196,8 +196,10 @@ def events(path: Path) -> list[EventRecord]:
     return [record for record in read_records(path) if isinstance(record, EventRecord)]
 
 
-def total_energy(path: Path) -> EnergyRecord | None:
+def total_energy(path: Path, last: int | None = None) -> EnergyRecord | None:
     """Return the energy and CO2 of all segments together, including repeated work; None if they were not measured.
+
+    If `last` is given, records after this iteration are left out.
 
     The other fields are those of the newest record. A segment's meter starts at 0. A new meter is assumed if the
     segment's number changes or the energy falls.
@@ -205,7 +207,7 @@ def total_energy(path: Path) -> EnergyRecord | None:
     total: EnergyRecord | None = None
     before: EnergyRecord | None = None
     for record in read_records(path):
-        if not isinstance(record, EnergyRecord):
+        if not isinstance(record, EnergyRecord) or (last is not None and record.iteration > last):
             continue
         goes_on = before is not None and record.segment == before.segment and record.energy_kwh >= before.energy_kwh
         since = before if goes_on else None

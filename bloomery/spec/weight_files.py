@@ -41,6 +41,12 @@ def export_dtype(export: ExportConfig, precision: str) -> str:
     return export.dtype or PRECISION_DTYPES[precision]
 
 
+def rounded_dtype(export: ExportConfig, precision: str) -> str | None:
+    """Return the data type of the trained weights if their fp32 master weights are exported, otherwise None."""
+    own = PRECISION_DTYPES[precision]
+    return own if export_dtype(export, precision) == "float32" != own else None
+
+
 def exported_rows(export: ExportConfig, model: ModelConfig, rows: int, entries: int) -> int:
     """Return the number of exported embedding rows, given the rows of the training and the tokenizer's entries."""
     return rows - model.masked_rows if export.vocabulary == "keep" else entries

@@ -111,7 +111,7 @@ def _check_fixed(family: Family, config: Any, path: Path) -> dict[str, float]:
     """
     dropout: dict[str, float] = {}
     for key, value in family.fixed.items():
-        found = getattr(config, key, None)
+        found: Any = getattr(config, key, None)
         if found == value:
             continue
         if key.endswith(("dropout", "pdrop")):

@@ -35,6 +35,11 @@ class Written:
     """Entries of the tokenizer."""
     parameters: int
     """Number of parameters."""
+    rounded_to: str | None = None
+    """Data type of the training's weights if the written ones are their fp32 master weights. The proof then rounds the
+    written weights to this type, because the reference of the checkpoint was computed with the rounded weights."""
+    has_tokenizer: bool = True
+    """Whether the folder has a tokenizer. Greedy texts are compared only with a tokenizer."""
 
 
 def prove(
@@ -54,11 +59,10 @@ def prove(
         CheckFailedError: transformers cannot read the written files, or the logits or the greedy texts differ. If the
             logits differ, the error names the first module that differs.
     """
-    tokenizer, config = _read(written.folder)
-    say("proof: compare the logits of the written model with those of the training")
-    model = WrittenModel(
-        WeightFiles(written.folder, written.family), config, written.family, pieces.parameters, pieces.model.heads
-    )
+    tokenizer, config = _read(written)
+    say("proof: compare the logits of the written model with those of the checkpoint")
+    weights = WeightFiles(written.folder, written.family, written.rounded_to)
+    model = WrittenModel(weights, config, written.family, pieces.parameters, pieces.model.heads)
     split = SplitModel(pieces)
     try:
         comparison = compare(model, reference, written.rows, written.vocabulary, str(written.folder))
@@ -75,6 +79,8 @@ def prove(
                 "other weights"
             )
             raise CheckFailedError(f"{error.what}; {where}", where=error.where, expected=error.expected) from error
+        if tokenizer is None:
+            return comparison
         say("proof: compare greedy texts with those of the checkpoint's weights")
         return with_greedy_texts(
             comparison,
@@ -118,14 +124,15 @@ def checkpoint_reference(checkpoint: Checkpoint) -> Reference:
     return reference
 
 
-def _read(folder: Path) -> tuple[Any, Any]:
-    """Return the tokenizer and the configuration of the written model, as transformers reads them."""
+def _read(written: Written) -> tuple[Any, Any]:
+    """Return the tokenizer, or None, and the configuration of the written model, as transformers reads them."""
     from transformers import AutoConfig, AutoTokenizer
 
     # With `trust_remote_code=False`, transformers also does not ask on the terminal whether to run such code.
     options = {"local_files_only": True, "trust_remote_code": False}
-    with _loading(folder):
-        return AutoTokenizer.from_pretrained(folder, **options), AutoConfig.from_pretrained(folder, **options)
+    with _loading(written.folder):
+        config = AutoConfig.from_pretrained(written.folder, **options)
+        return AutoTokenizer.from_pretrained(written.folder, **options) if written.has_tokenizer else None, config
 
 
 @contextlib.contextmanager

@@ -40,13 +40,20 @@ class Weights(Protocol):
 class WeightFiles:
     """Weights of a folder with `model.safetensors` or with several files and their index."""
 
-    def __init__(self, folder: Path, family: Family) -> None:
-        """Find the file of each tensor. `family` gives the names of the tensors in the model.
+    def __init__(self, folder: Path, family: Family, rounded_to: str | None = None) -> None:
+        """Find the file of each tensor.
+
+        Args:
+            folder: folder with the weights.
+            family: table of the model's family, which gives the names of the tensors in the model.
+            rounded_to: data type, such as `bfloat16`, to which tensors are rounded before they are returned in fp32;
+                None for no rounding.
 
         Raises:
             InputError: there are no weights, or a file is not a complete safetensors file.
         """
         self._folder = folder
+        self._rounded_to = None if rounded_to is None else getattr(torch, rounded_to)
         self._open: tuple[str, contextlib.ExitStack, Any] | None = None
         self.shapes: dict[str, tuple[int, ...]] = {}
         """Shape of each tensor, by its name in the model."""
@@ -120,12 +127,18 @@ class WeightFiles:
     def tensor(self, name: str) -> torch.Tensor:
         """Return a tensor in fp32."""
         found: torch.Tensor = self._opened(self._files[name]).get_tensor(self._saved[name])
-        return found.to(torch.float32, copy=True)
+        return self._fp32(found)
+
+    def _fp32(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Return a copy of `tensor` in fp32, after the rounding."""
+        rounded = tensor if self._rounded_to is None else tensor.to(self._rounded_to)
+        return rounded.to(torch.float32, copy=True)
 
     def slices(self, name: str, rows: int) -> Iterator[tuple[int, torch.Tensor]]:
         """Yield the first row and the fp32 rows of consecutive slices of `rows` rows of a tensor."""
         for first in range(0, self.shapes[name][0], rows):
-            yield first, self._opened(self._files[name]).get_slice(self._saved[name])[first : first + rows].float()
+            part = self._opened(self._files[name]).get_slice(self._saved[name])[first : first + rows]
+            yield first, self._fp32(part)
 
     def rows(self, name: str, wanted: torch.Tensor, slice_rows: int) -> torch.Tensor:
         """Return the rows `wanted` (int64 [count]) of a matrix in fp32, [count, columns]."""
@@ -134,5 +147,5 @@ class WeightFiles:
             here = ((wanted >= first) & (wanted < first + slice_rows)).nonzero().flatten()
             if len(here):
                 part = self._opened(self._files[name]).get_slice(self._saved[name])[first : first + slice_rows]
-                found[here] = part[wanted[here] - first].float()
+                found[here] = self._fp32(part[wanted[here] - first])
         return found

@@ -12,6 +12,7 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file
 
+from bloomery.base.errors import InputError
 from bloomery.contracts.checkpoint import layer_file, write_manifest
 from bloomery.contracts.parity import read_parity
 from bloomery.contracts.stale_artefacts import stale_artefacts
@@ -25,6 +26,7 @@ EVERYTHING = {
     "README.md",
     "config.json",
     "generation_config.json",
+    "loss_curve.png",
     "model.safetensors",
     "parity.json",
     "special_tokens_map.json",
@@ -57,7 +59,7 @@ def test_merged_weights_are_bit_equal_and_pass_the_parity_check(fabricate, tenso
     assert read_parity(run.target) == parity
 
 
-def test_auto_classes_load_the_folder_and_generate(fabricate):
+def test_auto_classes_load_the_folder_and_generate(fabricate, monkeypatch, capsys):
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     run = fabricate()
@@ -68,6 +70,11 @@ def test_auto_classes_load_the_folder_and_generate(fabricate):
     assert model.lm_head.weight is model.transformer.word_embeddings.weight
     text = "the river runs to the sea"
     assert tokenizer.decode(tokenizer(text)["input_ids"]) == text
+    # The code of the model card runs as it is.
+    monkeypatch.chdir(run.target)
+    code = (run.target / "README.md").read_text().split("```python\n")[1].split("```")[0]
+    exec(code, {})
+    assert capsys.readouterr().out.startswith("The river")
     config = model.config
     assert (config.bos_token_id, config.eos_token_id, config.pad_token_id) == (1, 2, 3)
     assert (config.n_layer, config.n_head, config.hidden_size, config.seq_length) == (2, 4, 32, 32)
@@ -87,20 +94,21 @@ def test_auto_classes_load_the_folder_and_generate(fabricate):
 @pytest.mark.parametrize(("precision", "dtype"), [("fp32", "float32"), ("fp16", "float16")])
 def test_weights_are_exported_in_their_own_data_type_without_change(fabricate, precision, dtype):
     run = fabricate(precision=precision)
-    parity = export_model(run.stage, run.paths, run.target)
+    parity = export_model(run.with_export(dtype=dtype), run.paths, run.target)
     assert parity.dtype == dtype
+    assert parity.rounded_to is None
     weights = load_file(run.target / "model.safetensors")
     whole = run.whole.state_dict()
     assert all(torch.equal(tensor, whole[name]) for name, tensor in weights.items())
 
 
-def test_bfloat16_weights_widen_to_float32_without_loss(fabricate):
+def test_float32_needs_the_optimizer_state_of_a_training_in_16_bits(fabricate):
     run = fabricate()
-    parity = export_model(run.with_export(dtype="float32"), run.paths, run.target)
-    weights = load_file(run.target / "model.safetensors")
-    whole = run.whole.state_dict()
-    assert all(tensor.dtype == torch.float32 and torch.equal(tensor, whole[name]) for name, tensor in weights.items())
-    assert parity.max_difference < 1e-5
+    with pytest.raises(
+        InputError, match=r"no optimizer state .* exist only in bfloat16; expected: no key export.dtype"
+    ):
+        export_model(run.with_export(dtype="float32"), run.paths, run.target)
+    assert not run.target.exists()
 
 
 @pytest.mark.parametrize("vocabulary", ["keep", "trim"])

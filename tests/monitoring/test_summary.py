@@ -32,7 +32,7 @@ def test_summary_says_the_command_that_resumes_the_run_as_it_was_typed(
     monkeypatch.chdir(tmp_path)
     facts = gather_summary(Path("mine"))
     assert next_command(facts) == f"{command} (to resume the run)"
-    facts.models.append(ModelFacts("m", "f", "step00000100", 1, 1, 0.0, 1e-4, True, "", ""))
+    facts.models.append(ModelFacts("m", "f", "step00000100", 1, 1, 0.0, 1e-4, True, []))
     assert next_command(facts) == f"{command} --report mine/report.zip"
 
 
@@ -44,7 +44,7 @@ def test_summary_of_the_finished_sample_names_a_larger_run(on_cluster: bool, com
     from monitoring.summary import ModelFacts, RunSummary
     from monitoring.summary_cli import next_command
 
-    model = ModelFacts("m", "f", "step00000100", 1, 1, 0.0, 1e-4, True, "", "")
+    model = ModelFacts("m", "f", "step00000100", 1, 1, 0.0, 1e-4, True, [])
     facts = RunSummary("runs/sample", None, None, None, None, [model], None, {}, on_cluster=on_cluster)
     assert next_command(facts) == command
 

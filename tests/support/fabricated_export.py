@@ -6,6 +6,7 @@ The reference logits come from this model, too. The tests therefore compare with
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,6 +65,14 @@ class FabricatedRun:
     def rewrite_manifest(self) -> None:
         """List the current files in the manifest, as if the checkpoint had been wrong from the start."""
         write_manifest(self.checkpoint, self.manifest.model_copy(update={"files": files_of(self.checkpoint)}))
+
+    def add_earlier_checkpoint(self, iteration: int) -> Path:
+        """Add a checkpoint of an earlier iteration, which has the same weights and reference."""
+        folder = self.paths.checkpoints / step_name(iteration)
+        shutil.copytree(self.checkpoint, folder)
+        earlier = {"iteration": iteration, "consumed_samples": 4 * iteration, "consumed_tokens": 128 * iteration}
+        write_manifest(folder, self.manifest.model_copy(update=earlier))
+        return folder
 
     def edit_reference(self, change: Callable[[dict[str, torch.Tensor]], None]) -> None:
         """Change the tensors of the reference file, and list the file in the manifest."""
@@ -193,13 +202,44 @@ def fabricate(
     network: dict[str, Any] | None = None,
 ) -> FabricatedRun:
     """Make a finished run in `folder`/runs/tiny. `network` has more keys of the section `model`."""
-    paths = RunPaths(folder / "runs" / "tiny")
     dtype = getattr(torch, PRECISION_DTYPES[precision])
     shape = {"layers": layers, "hidden_size": 32, "heads": 4, "sequence_length": 32, "vocabulary_multiple": 16}
     model = ModelConfig.model_validate(shape | (network or {}))
+    whole: Any = None
+
+    def write(checkpoint: Path, entries: int, rows: int) -> None:
+        nonlocal whole
+        assert rows > entries, "the embedding must have padding rows"
+        whole = random_model(model, rows, dtype)
+        cut(whole, model, rows, tensor, checkpoint, dtype, tied_copy)
+        write_reference(checkpoint, reference_of(whole, entries))
+
+    paths, stage, manifest = fabricate_run(folder, model, tensor, pipeline, precision, write)
+    return FabricatedRun(paths, stage, manifest, whole)
+
+
+def write_reference(checkpoint: Path, reference: Reference) -> None:
+    """Write the reference file of a checkpoint."""
+    tensors, metadata = reference_tensors(reference)
+    save_file(tensors, checkpoint / "reference.safetensors", metadata)
+
+
+def fabricate_run(
+    folder: Path,
+    model: ModelConfig,
+    tensor: int,
+    pipeline: int,
+    precision: str,
+    write: Callable[[Path, int, int], None],
+) -> tuple[RunPaths, ExportStage, CheckpointManifest]:
+    """Make a finished run in `folder`/runs/tiny with one checkpoint.
+
+    `write` gets the checkpoint's folder, the number of entries of the tokenizer and the number of embedding rows, and
+    writes the weights and the reference.
+    """
+    paths = RunPaths(folder / "runs" / "tiny")
     entries = make_tokenizer(paths.tokenizer)
     rows = padded_vocabulary(entries, model, tensor)
-    assert rows > entries, "the embedding must have padding rows"
     training = TrainingConfig.model_validate(
         {
             "train_samples": 400,
@@ -212,10 +252,7 @@ def fabricate(
     iteration = 100
     checkpoint = paths.checkpoints / step_name(iteration)
     checkpoint.mkdir(parents=True)
-    whole = random_model(model, rows, dtype)
-    cut(whole, model, rows, tensor, checkpoint, dtype, tied_copy)
-    tensors, metadata = reference_tensors(reference_of(whole, entries))
-    save_file(tensors, checkpoint / "reference.safetensors", metadata)
+    write(checkpoint, entries, rows)
     (checkpoint / "mp_rank_00_model_states.pt").write_bytes(b"never opened")
     manifest = CheckpointManifest(
         identity="0" * 32,
@@ -257,4 +294,4 @@ def fabricate(
         licences={"sample": "CC0-1.0"},
     )
     write_stage(paths.config / "export.json", stage)
-    return FabricatedRun(paths, stage, manifest, whole)
+    return paths, stage, manifest

@@ -60,7 +60,7 @@ TARGETS = (
     Target("metrics", "train/logs/metrics.jsonl", (*_EVERYWHERE, "card", "page", "trace")),
     Target("card", "export/*/README.md", ("publish",)),
     Target("mixture", "corpus/mixture.json", ("card", "summary")),
-    Target("index", "index/index.json", ("status", "summary", "index", "trace", "resume", "samples")),
+    Target("index", "index/index.json", ("status", "summary", "index", "trace", "resume", "samples", "card")),
     Target("array", "index/arrays/**/*.npy", ("index", "trace", "samples")),
     Target("token file", "index/tokens/*/*.[bi]*", ("index", "trace", "samples")),
     Target("sidecar", "index/tokens/*/*.json", ("index", "trace")),
@@ -83,7 +83,7 @@ TARGETS = (
 )
 WEIGHTS = {"manifest": 6, "index": 6, "metrics": 4, "parity": 4, "reference": 3, "segment": 3}
 """Name of a target -> its weight when a target is drawn. The other targets have the weight 1."""
-SLOW_VERBS = {"page": 0.15, "verify logits": 0.5}
+SLOW_VERBS = {"page": 0.15, "card": 0.3, "verify logits": 0.5}
 """Slow verb -> probability that it is called after a mutation."""
 
 
@@ -294,11 +294,14 @@ def _page(run: HostileRun) -> None:
 
 
 def _card(run: HostileRun) -> None:
-    from export.verify_logits import Comparison
+    from bloomery.contracts.parity import Generation, HeldOutLoss
+    from export.card.facts import CardFacts
+    from export.model_card import write_card
+    from export.proof.comparison import Comparison
 
-    from export.model_card import CardFacts, write_card
-
-    comparison = Comparison(3, 72, 1e-6, 4.0, 1.0, "the river", " runs")
+    held_out = {"en": HeldOutLoss(samples=2, training=7.5, exported=7.5)}
+    text = Generation(name="en", prompt="the river", text=" runs")
+    comparison = Comparison(3, 72, 1e-6, 4.0, 1.0, held_out, (text,))
     facts = CardFacts(run.export, run.manifest, run.checkpoint.name, 35776, 290, comparison)
     write_card(run.model, facts, run.paths)
 

@@ -162,10 +162,18 @@ class _Inspector:
         self._ranks = manifest.tensor_parallel
         self._problems: list[str] = []
         self._drift: list[Drift] = []
-        uneven = [each for each in self._parameters if not each.is_divisible(self._ranks)]
-        if uneven or self._ranks > len(manifest.files):
+        uneven = [each.name for each in self._parameters if not each.is_divisible(self._ranks)]
+        bounds, stages = self._bounds, manifest.pipeline_parallel
+        # Each rank has a file. A wrong layout must not make this class list billions of names.
+        if (
+            uneven
+            or self._world_size() > len(manifest.files)
+            or [len(bounds), bounds[0], bounds[-1]] != [stages + 1, 0, manifest.layers]
+            or sorted(bounds) != bounds
+        ):
             raise InputError(
-                f"the layout in {MANIFEST_NAME} does not fit the network: tensor_parallel is {self._ranks}",
+                f"the layout in {MANIFEST_NAME} ({self._ranks} tensor x {stages} pipeline x {manifest.data_parallel} "
+                f"data ranks) does not fit the network or the {len(manifest.files)} files",
                 where=str(folder),
                 expected="a manifest that the training wrote; use another checkpoint",
             )
@@ -204,7 +212,7 @@ class _Inspector:
             repairs=tuple(manifest.repairs),
             tensors=tuple(self._describe(each) for each in self._parameters),
             drift=tuple(self._drift),
-            problems=tuple(self._problems),
+            problems=tuple(sorted(self._problems)),
         )
 
     def _check_files(self) -> None:
@@ -288,7 +296,10 @@ class _Inspector:
                     for kind, tensor in groups[number].items()
                 ]
                 content = self._archives[name].read([(tensor, *position) for _, _, tensor, position in places])
-                state = {f"{kind} of {parameter}": data for (kind, parameter, _, _), data in zip(places, content)}
+                state = {
+                    f"{kind} of {parameter}": data
+                    for (kind, parameter, _, _), data in zip(places, content, strict=True)
+                }
                 before = state if before is None else before
                 for what, data in state.items():
                     if data != before.get(what):
@@ -301,13 +312,13 @@ class _Inspector:
     def _compare_random_states(self) -> None:
         hashes = {
             name: self._manifest.files[name].sha256
-            for name in map(random_file, range(self._stage_ranks()))
+            for name in map(random_file, range(self._world_size()))
             if name in self._manifest.files
         }
         if different := tuple(name for name, sha256 in hashes.items() if sha256 != next(iter(hashes.values()))):
             self._drift.append(Drift("random number states", different))
 
-    def _stage_ranks(self) -> int:
+    def _world_size(self) -> int:
         manifest = self._manifest
         return manifest.tensor_parallel * manifest.pipeline_parallel * manifest.data_parallel
 

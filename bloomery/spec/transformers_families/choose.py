@@ -23,9 +23,12 @@ def exact_family(model: ModelConfig) -> Family | None:
 
 
 def nearest(model: ModelConfig) -> tuple[Family, dict[str, object]]:
-    """Return the family that needs the fewest other keys, and these keys of the section `model` with right values."""
+    """Return the family that needs the fewest other keys, and these keys of the section `model` with right values.
+
+    If several families need as many, it is one with the network's own positions.
+    """
     lacking = [(family, family.lacks(model)) for family in FAMILIES]
-    return min(lacking, key=lambda each: len(each[1]))
+    return min(lacking, key=lambda each: (len(each[1]), "positions" in each[1]))
 
 
 def keys_of(wanted: dict[str, object]) -> str:

@@ -137,6 +137,12 @@ def test_energy_is_summed_over_segments_and_their_restarts(tmp_path: Path) -> No
     assert total_energy(write(tmp_path / "n", record(1))) is None
 
 
+def test_energy_until_an_earlier_iteration_leaves_out_later_records(tmp_path: Path) -> None:
+    path = write(tmp_path / "m", energy(1, 1.0), energy(1, 3.0, iteration=2), energy(2, 4.0, iteration=3))
+    found = [total_energy(path, last) for last in (0, 1, 2, None)]
+    assert [None if each is None else each.energy_kwh for each in found] == [None, 1.0, 3.0, 7.0]
+
+
 def test_estimated_energy_is_summed_only_if_every_segment_states_it(tmp_path: Path) -> None:
     rows = [energy(1, 2.0, estimated_kwh=0.5), energy(1, 4.0, estimated_kwh=1.0), energy(2, 2.0, estimated_kwh=0.25)]
     found = total_energy(write(tmp_path / "m", *rows))

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fabricated_export import fabricate
 from hub_support import TOKEN, HubServer, client_environment, running_hub, start_server
 
 from bloomery.base.atomic import write_json
@@ -23,6 +24,7 @@ from bloomery.contracts.metrics_record import MetricsRecord
 from bloomery.contracts.parity import Parity, write_parity
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.segment import Segment, SegmentStatus, write_segment
+from export.export_model import export_model
 
 
 @pytest.fixture
@@ -239,6 +241,18 @@ def run(tmp_path: Path, exported: Path, hub: HubServer) -> Publishable:
     write_json(paths.config / "parts.json", [])
     write_stage(paths.config / "publish.json", stage)
     return ready
+
+
+@pytest.fixture
+def trained(tmp_path: Path, hub: HubServer) -> Publishable:
+    """Return a run with an exported final model, and with checkpoints of the iterations 40, 80 and 100."""
+    made = fabricate(tmp_path)
+    for iteration in (40, 80):
+        made.add_earlier_checkpoint(iteration)
+    stage = PublishStage(name="tiny", model_name="tiny-bloom", publish=PublishConfig())
+    write_stage(made.paths.config / "publish.json", stage)
+    export_model(made.stage, made.paths, made.target)
+    return Publishable(made.paths, hub.environment)
 
 
 @pytest.fixture

@@ -101,8 +101,9 @@ def test_every_shipped_configuration_can_be_dry_run_without_a_network(path: Path
     arguments = [*SNAKEFILE, *LOCAL, "--directory", str(tmp_path), "--configfile", str(path), "--dry-run"]
     code, talk = dry_run(arguments, environment)
     assert code == 0, talk
-    name = raw["name"]
+    name, exported = raw["name"], raw.get("export", {}).get("enabled", True)
     assert re.search(r"^train_segment +1$", talk, flags=re.MULTILINE)
+    assert bool(re.search(r"^export_model +1$", talk, flags=re.MULTILINE)) == exported
     assert (tmp_path / "runs" / name / "config/parts.json").exists()
 
 
@@ -110,7 +111,11 @@ def test_every_shipped_configuration_can_be_dry_run_without_a_network(path: Path
     ("preset", "said"),
     [
         ("bert-4l", "can be planned, but not trained yet: model.family bert"),
-        ("tr1-13b", "can be trained, but not exported yet: model.positions learned, model.embedding_layernorm false"),
+        (
+            "tr8-104b",
+            "no class of transformers computes this network exactly (model.embedding_layernorm true), so the run could "
+            "not export its model",
+        ),
     ],
 )
 def test_a_model_that_cannot_be_trained_or_exported_is_refused_before_the_first_job(
@@ -121,6 +126,7 @@ def test_a_model_that_cannot_be_trained_or_exported_is_refused_before_the_first_
     (tmp_path / "config").symlink_to(ROOT / "config")
     raw = yaml.safe_load((ROOT / f"config/models/{preset}.yaml").read_text())
     raw["sources"][0]["paths"] = ["corpus/*.jsonl"]
+    raw.pop("export", None)  # a preset that has no exact class disables its export
     path = tmp_path / "run.yaml"
     path.write_text(yaml.safe_dump(raw))
     command = [*SNAKEMAKE, *LOCAL, "--directory", str(tmp_path), "--configfile", str(path)]

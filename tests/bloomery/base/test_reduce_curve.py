@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from monitoring.series import reduce
+from bloomery.base.reduce_curve import reduce
 
 
 def test_a_reduced_curve_keeps_its_range_and_its_spike() -> None:

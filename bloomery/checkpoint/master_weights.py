@@ -1,0 +1,88 @@
+"""Read a checkpoint's weights in fp32: the optimizer's master weights, or the weights of a training in fp32.
+
+A training in 16 bits updates fp32 master weights and rounds them to its weights. Every tensor that is read here is
+therefore rounded and compared with the checkpoint's weight.
+"""
+
+from __future__ import annotations
+
+import copy
+import threading
+from typing import TYPE_CHECKING
+
+from bloomery.base.errors import InputError
+from bloomery.checkpoint.drift import DriftError, how_to_repair
+from bloomery.checkpoint.files import OTHER_CHECKPOINT, optimizer_file
+from bloomery.checkpoint.merge import bits_equal, greatest_difference
+from bloomery.checkpoint.optimizer_state import MASTER, OptimizerState
+from bloomery.spec.weight_files import PRECISION_DTYPES
+
+if TYPE_CHECKING:
+    import torch
+
+    from bloomery.checkpoint.weights import Checkpoint
+    from bloomery.spec.placement import Parameter
+
+
+class MasterWeights:
+    """The fp32 weights of a checkpoint. Each thread needs its own reader. All readers share the optimizer's state."""
+
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        """Open the optimizer's state. A training in fp32 needs no state, because its weights are fp32.
+
+        Raises:
+            InputError: the checkpoint has no optimizer state, or a file was not written by DeepSpeed.
+            CheckFailedError: a file differs from the manifest.
+        """
+        self._checkpoint = checkpoint
+        self._dtype = PRECISION_DTYPES[checkpoint.trained_with("precision")]
+        self._state: OptimizerState | None = None
+        self._lock = threading.Lock()
+        if self._dtype != "float32":
+            self._check_present()
+            self._state = OptimizerState(checkpoint)
+
+    def _check_present(self) -> None:
+        name = optimizer_file(0, 0, 0, self._checkpoint.ranks, bf16=self._dtype == "bfloat16")
+        if name not in self._checkpoint.manifest.files:
+            raise InputError(
+                f"the checkpoint has no optimizer state ({name}), so its weights exist only in {self._dtype}",
+                where=str(self._checkpoint.folder),
+                expected=f"no key export.dtype, which exports the {self._dtype} weights; or a checkpoint with the "
+                f"optimizer state, whose fp32 master weights export.dtype 'float32' exports; {OTHER_CHECKPOINT}",
+            )
+
+    def another_reader(self) -> MasterWeights:
+        """Return the same weights, so that another thread can read them at the same time."""
+        found = copy.copy(self)
+        found._checkpoint = self._checkpoint.another_reader()
+        return found
+
+    def weight(self, parameter: Parameter, dtype: torch.dtype) -> torch.Tensor:
+        """Return the contiguous parameter in `dtype`, which must be fp32.
+
+        Raises:
+            DriftError: replicas are not bit-equal, or the master weights, rounded to the type of the weights, differ
+                from the weights.
+            CheckFailedError: a file differs from the manifest or from the layout.
+            InputError: a file is not a state dict.
+        """
+        import torch
+
+        assert dtype is torch.float32, dtype
+        own = getattr(torch, self._dtype)
+        weight = self._checkpoint.weight(parameter, own)
+        if self._state is None:
+            return weight
+        with self._lock:
+            master = self._state.part(parameter, MASTER)
+        rounded = master.to(own)
+        if not bits_equal(rounded, weight):
+            raise DriftError(
+                f"weights of {parameter.name} differ from their fp32 master weights by up to "
+                f"{greatest_difference(rounded, weight):.3g}",
+                where=str(self._checkpoint.folder),
+                expected=f"weights that equal the master weights, rounded to {own}; "
+                f"{how_to_repair(self._checkpoint.folder)}",
+            )
+        return master
