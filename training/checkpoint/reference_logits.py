@@ -122,7 +122,9 @@ def _forward(trainer: Trainer, batches: Sequence[torch.Tensor], read_out: Callab
     if mesh.data_rank != 0:
         return
     # Pad to a length that sequence parallelism can split. Attention is causal, so padding at the end changes no logits.
-    xs = [functional.pad(tokens.to(mesh.device), (0, -tokens.shape[1] % mesh.tensor_size)) for tokens in batches]
+    # Without sequence parallelism, padding could exceed the number of learned positions.
+    parts = mesh.tensor_size if mesh.sequence_parallel else 1
+    xs = [functional.pad(tokens.to(mesh.device), (0, -tokens.shape[1] % parts)) for tokens in batches]
     # Use the same pairs of ranks as DeepSpeed's pipeline, so that NCCL creates no additional communicators.
     if not mesh.is_first_stage:
         xs = [torch.empty(network.boundary_shape(len(x), x.shape[1]), device=mesh.device) for x in xs]
