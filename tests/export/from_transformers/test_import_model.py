@@ -90,12 +90,14 @@ FAMILIES = ("bloom", "gpt2", "gpt_neox-untied", "gpt2-untied", "gpt_neox", "bloo
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("number", "size"), list(enumerate(SIZES)), ids=[f"TP{t}xPP{p}" for t, p in SIZES])
-def test_every_layout_holds_exactly_the_weights_of_the_source(sources, tmp_path, number, size):
+def test_an_import_and_an_export_of_every_layout_keep_every_bit(sources, tmp_path, number, size):
     # Each size of each dimension meets all families, because 6 families and 3 pipeline sizes take turns.
     source = FAMILIES[(number + number // len(FAMILIES)) % len(FAMILIES)]
     import_model(str(sources / source), tmp_path / "in", Layout(*size))
     checkpoint = imported_checkpoint(tmp_path / "in")
-    assert bits(tensors_in(checkpoint)) == bits(load_file(sources / source / "model.safetensors"))
+    expected = bits(load_file(sources / source / "model.safetensors"))
+    assert bits(tensors_in(checkpoint)) == expected
+    assert bits(exported(tmp_path / "in", tmp_path / "out")) == expected
     manifest = Checkpoint(checkpoint).manifest
     assert (manifest.tensor_parallel, manifest.pipeline_parallel) == size
     assert manifest.vocabulary_rows == -(-ROWS // size[0]) * size[0]
