@@ -56,7 +56,7 @@ class Tensor:
     split: str
     """How the parameter is distributed over the tensor ranks (`bloomery.spec.placement.Placement`)."""
     layer: int
-    """Pipeline layer that owns the parameter."""
+    """Owning pipeline layer."""
     tied_layers: tuple[int, ...]
     """Pipeline layers that hold copies of the parameter."""
 
