@@ -95,8 +95,8 @@ def _of_padding(config: RunConfig) -> list[Contradiction]:
     entries = config.tokenizer.vocabulary_size + masked
     if rows is None and masked:
         message = f"model.masked_rows {masked} is set, but model.padded_vocabulary_size is null"
-        keys = ("model.masked_rows", "model.padded_vocabulary_size")
-        return [Contradiction(message, keys, masked, "0, or a number of rows for model.padded_vocabulary_size")]
+        stated = ("model.masked_rows", "model.padded_vocabulary_size")
+        return [Contradiction(message, stated, masked, "0, or a number of rows for model.padded_vocabulary_size")]
     if rows is None:
         return []
     multiple = config.model.vocabulary_multiple * config.training.parallel.tensor

@@ -115,7 +115,7 @@ def _check_fixed(family: Family, config: Any, path: Path) -> dict[str, float]:
         if found == value:
             continue
         if key.endswith(("dropout", "pdrop")):
-            dropout[key] = found
+            dropout[key] = float(found)
             continue
         raise _other_network(f"{key} is {found!r}", path, f"{key} {value!r}")
     return dropout
