@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib.metadata import version
 
-import bloomery
 from bloomery.base.source_commit import source_commit
 
 _NOT_RECORDED = "not recorded"
@@ -14,7 +13,7 @@ _NOT_RECORDED = "not recorded"
 def software_versions() -> dict[str, str]:
     """Return the versions of Bloomery, torch and DeepSpeed, and Bloomery's git commit if it is known."""
     versions = {
-        "bloomery": bloomery.__version__,
+        "bloomery": version("bloomery"),
         # The modules themselves would take seconds to import.
         "torch": version("torch"),
         "deepspeed": version("deepspeed"),
