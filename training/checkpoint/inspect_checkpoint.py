@@ -7,10 +7,7 @@ the parameters that every tensor rank holds in full are read, which are norms an
 
 from __future__ import annotations
 
-import re
 import struct
-from collections import Counter
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
@@ -39,7 +36,6 @@ from training.checkpoint.needed_files import check_needed_files
 
 _THREADS = 16
 """Number of files that are read at the same time, because a network file system takes milliseconds to open a file."""
-_BLOCK = re.compile(r"\bh\.\d+\.")
 
 
 def inspect_checkpoint(folder: Path) -> Inspection:
@@ -51,18 +47,6 @@ def inspect_checkpoint(folder: Path) -> Inspection:
     """
     manifest = read_manifest(folder)
     return _Inspector(folder, manifest).inspect()
-
-
-def grouped(tensors: tuple[Tensor, ...]) -> Iterator[tuple[str, Tensor, int]]:
-    """Yield (name, first tensor, number of tensors) for tensors that differ only in the number of their block.
-
-    The name has `*` in place of the number.
-    """
-    counts = Counter((_BLOCK.sub("h.*.", each.name), each.shape, each.dtype, each.split) for each in tensors)
-    for each in tensors:
-        key = _BLOCK.sub("h.*.", each.name), each.shape, each.dtype, each.split
-        if (count := counts.pop(key, None)) is not None:
-            yield key[0] if count > 1 else each.name, each, count
 
 
 class _Inspector:
@@ -106,6 +90,7 @@ class _Inspector:
             for found in pool.map(self._compare_state, range(len(self._bounds) - 1)):
                 self._drift += found
         self._compare_random_states()
+        optimizer = self._optimizer()
         return Inspection(
             checkpoint=str(self._folder),
             damaged=marked_problem(self._folder),
@@ -122,7 +107,7 @@ class _Inspector:
             parameters=sum(each.count for each in self._parameters),
             files=len(manifest.files),
             bytes=sum(entry.bytes for entry in manifest.files.values()),
-            optimizer=self._optimizer(),
+            optimizer=optimizer,
             reference_logits=REFERENCE_NAME in manifest.files,
             versions=manifest.versions,
             changes=tuple(manifest.changes),
@@ -201,22 +186,11 @@ class _Inspector:
                 name = self._optimizer_file(replica, stage, rank)
                 if name not in self._archives:
                     continue
-                groups = _groups(self._archives[name].state)
-                if groups is None or not _fits(self._archives[name].state, groups, flat, own, replica):
-                    self._problems.append(f"{name} does not hold the optimizer state of its rank")
+                try:
+                    state = _state_of(self._archives[name], flat, own, replica, copied)
+                except InputError as error:
+                    self._problems.append(f"{name}: {error.what}")
                     continue
-                places = [
-                    (kind, parameter, tensor, position)
-                    for number, slices in enumerate(flat.slices(replica))
-                    for parameter, position in slices.items()
-                    if parameter in copied
-                    for kind, tensor in groups[number].items()
-                ]
-                content = self._archives[name].read([(tensor, *position) for _, _, tensor, position in places])
-                state = {
-                    f"{kind} of {parameter}": data
-                    for (kind, parameter, _, _), data in zip(places, content, strict=True)
-                }
                 before = state if before is None else before
                 for what, data in state.items():
                     if data != before.get(what):
@@ -248,7 +222,10 @@ class _Inspector:
                 scaler = archive.state["optimizer_state_dict"].get("loss_scaler")
                 fp16 = self._stage.training.precision == "fp16"
                 scale = getattr(scaler, "cur_scale", None) if fp16 else None
-                return Optimizer(moments, _steps(archive), None if scale is None else float(scale))
+                try:
+                    return Optimizer(moments, _steps(archive), None if scale is None else float(scale))
+                except InputError as error:
+                    self._problems.append(f"{name}: {error.what}")
         return None
 
     def _describe(self, parameter: Parameter) -> Tensor:
@@ -261,6 +238,28 @@ class _Inspector:
             layer=parameter.layer,
             tied_layers=parameter.tied_layers,
         )
+
+
+def _state_of(
+    archive: TorchArchive, flat: FlatState, own: list[Parameter], replica: int, wanted: set[str]
+) -> dict[str, bytes]:
+    """Return the bytes of the fp32 state of the parameters named `wanted` in a replica's file, by kind and name.
+
+    Raises:
+        InputError: the file is damaged, or it does not hold the state of this replica.
+    """
+    groups = _groups(archive.state)
+    if groups is None or not _fits(archive.state, groups, flat, own, replica):
+        raise InputError("the file does not hold the optimizer state of its rank", where=str(archive.path))
+    places = [
+        (f"{kind} of {parameter}", tensor, position)
+        for number, slices in enumerate(flat.slices(replica))
+        for parameter, position in slices.items()
+        if parameter in wanted
+        for kind, tensor in groups[number].items()
+    ]
+    content = archive.read([(tensor, *position) for _, tensor, position in places])
+    return {what: data for (what, _, _), data in zip(places, content, strict=True)}
 
 
 def _groups(state: Any) -> list[dict[str, StoredTensor]] | None:

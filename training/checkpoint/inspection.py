@@ -1,10 +1,16 @@
-"""Define the description of a checkpoint that `bloomery checkpoint inspect` gives."""
+"""Define the description of a checkpoint that `bloomery checkpoint inspect` shows."""
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from bloomery.contracts.checkpoint import Change, Repair
+
+_BLOCK = re.compile(r"\bh\.\d+\.")
+"""Part of a parameter's name that states its transformer block."""
 
 
 @dataclass(frozen=True)
@@ -19,7 +25,7 @@ class Tensor:
     split: str
     """How the parameter is distributed over the tensor ranks (`bloomery.spec.placement.Placement`)."""
     layer: int
-    """Owning pipeline layer."""
+    """Pipeline layer that owns the parameter."""
     tied_layers: tuple[int, ...]
     """Pipeline layers that hold copies of the parameter."""
 
@@ -86,3 +92,15 @@ class Inspection:
     def is_good(self) -> bool:
         """Whether neither a mark nor drift nor another problem was found."""
         return self.damaged is None and not self.drift and not self.problems
+
+
+def grouped(tensors: tuple[Tensor, ...]) -> Iterator[tuple[str, Tensor, int]]:
+    """Yield (name, first tensor, number of tensors) for tensors that differ only in the number of their block.
+
+    The name has `*` in place of the number.
+    """
+    counts = Counter((_BLOCK.sub("h.*.", each.name), each.shape, each.dtype, each.split) for each in tensors)
+    for each in tensors:
+        key = _BLOCK.sub("h.*.", each.name), each.shape, each.dtype, each.split
+        if (count := counts.pop(key, None)) is not None:
+            yield key[0] if count > 1 else each.name, each, count
