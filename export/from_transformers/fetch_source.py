@@ -88,8 +88,15 @@ def _cached(name: str, repository: str, revision: str | None) -> Source:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import LocalEntryNotFoundError
 
+    def complete(weights: tuple[str, ...]) -> Path:
+        patterns = [*_SMALL, *weights]
+        return Path(snapshot_download(repository, revision=revision, allow_patterns=patterns, local_files_only=True))
+
     try:
-        folder = Path(snapshot_download(repository, revision=revision, local_files_only=True))
+        # The cache knows which files the repository has, so an interrupted download is an error.
+        folder = complete(_SAFETENSORS)
+        if not _matching([path.name for path in folder.iterdir()], _SAFETENSORS):
+            folder = complete(_PICKLES)
     except (LocalEntryNotFoundError, ValueError) as error:
         raise TryAgainError(
             "HF_HUB_OFFLINE is set, and the cache of huggingface_hub does not contain this repository",
