@@ -22,6 +22,7 @@ from bloomery.base.atomic import write_json
 from bloomery.base.errors import InputError, ResourceError
 from bloomery.base.progress import Progress
 from bloomery.contracts.file_entry import FileEntry
+from bloomery.spec.export_resources import WRITER_THREADS
 from bloomery.spec.weight_files import DTYPE_BYTES, INDEX_NAME, MAX_SHARD_BYTES, WEIGHTS_NAME
 
 if TYPE_CHECKING:
@@ -87,7 +88,11 @@ def plan_shards(sizes: Sequence[int], max_shard_bytes: int) -> list[range]:
 
 
 def write_weights(
-    folder: Path, layers: Sequence[Layer], dtype: str, max_shard_bytes: int = MAX_SHARD_BYTES, threads: int = 2
+    folder: Path,
+    layers: Sequence[Layer],
+    dtype: str,
+    max_shard_bytes: int = MAX_SHARD_BYTES,
+    threads: int = WRITER_THREADS,
 ) -> WrittenFiles:
     """Write every tensor, and an index if there is more than one shard. Every file is on the disk when this returns.
 

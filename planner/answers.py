@@ -18,6 +18,7 @@ from bloomery.spec.duration import (
     training_seconds,
     work_seconds,
 )
+from bloomery.spec.export_resources import ExportResources, resources_of_export
 from bloomery.spec.hardware import gpus, grids
 from bloomery.spec.memory import StageMemory, bytes_per_parameter, ends_and_middle, memory, moment_count, usable_bytes
 from bloomery.spec.overview import overview
@@ -98,6 +99,8 @@ class Answers:
     fits: bool | None
     """Whether the fullest stage leaves at least 5 % of the GPU's memory free; None if no GPU is configured."""
     disk: DiskUse
+    export: ExportResources | None
+    """What the job of the export requests; None if the run does not export its model."""
     batches: list[int]
     micro_batches: int
     """Number of micro-batches of a replica in an iteration with the full global batch."""
@@ -159,6 +162,7 @@ def answers(config: RunConfig) -> Answers:
         gpu_memory_bytes=gpu.memory_bytes if gpu else None,
         fits=max(stage.total for stage in found) <= usable_bytes(gpu.memory_bytes) if gpu else None,
         disk=disk_use(config),
+        export=resources_of_export(config) if config.export.enabled and model.family == "gpt" else None,
         batches=ladder_rungs(training.batch),
         micro_batches=micro_batches(config, full),
         iterations=figures.iterations,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from bloomery.base.units import format_bytes, format_count, format_seconds
 from bloomery.spec.batch import describe_batches
+from bloomery.spec.export_resources import ExportResources
 from bloomery.spec.memory import usable_bytes
 from planner.answers import Answers, Failures, Times
 
@@ -43,6 +44,8 @@ def tables(plan: Answers) -> list[Table]:
         Table("Communication of a GPU in one iteration", (), _communication(plan)),
         Table("Disk", (), _disk(plan)),
     ]
+    if plan.export is not None:
+        found.append(Table("Export of the model", (), _export(plan.export)))
     if plan.times is not None:
         found.insert(3, Table("Time and energy", (), _times(plan, plan.times)))
     if plan.failures is not None:
@@ -184,6 +187,14 @@ def _disk(plan: Answers) -> Rows:
         *rows,
         ("logs", f"{format_bytes(disk.logs)} for all iterations and validations, TensorBoard included"),
         ("total", format_bytes(disk.total)),
+    ]
+
+
+def _export(needs: ExportResources) -> Rows:
+    return [
+        ("memory", f"{format_bytes(needs.memory_bytes)}, whatever the number of layers"),
+        ("threads", str(needs.threads)),
+        ("limit of the run time", f"{format_seconds(needs.seconds)}, for a slow disk and slow cores"),
     ]
 
 

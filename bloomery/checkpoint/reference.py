@@ -19,11 +19,10 @@ from typing import Any
 import torch
 
 from bloomery.base.errors import InputError
+from bloomery.spec.export_resources import CHUNK_BYTES
 
 ENTRIES = 64
 """Number of vocabulary entries, evenly spread, whose logits a summary holds for each position."""
-_CHUNK_BYTES = 1 << 27
-"""Largest size of the logits that are in memory at one time while a summary is made."""
 _SETS = "sets"
 """Key of the metadata of the file: the name of the validation set of each longer sample, as a JSON list."""
 
@@ -126,7 +125,7 @@ class SummaryMaker:
 
 def chunks_of(length: int, rows: int) -> list[range]:
     """Return consecutive ranges of positions whose logits for `rows` rows use at most 128 MiB of memory."""
-    size = max(1, _CHUNK_BYTES // (4 * max(1, rows)))
+    size = max(1, CHUNK_BYTES // (4 * max(1, rows)))
     return [range(start, min(start + size, length)) for start in range(0, length, size)]
 
 

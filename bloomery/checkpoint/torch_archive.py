@@ -7,6 +7,7 @@ than reading the headers of 1,000 files.
 
 from __future__ import annotations
 
+import errno
 import os
 import pickle
 import zipfile
@@ -105,13 +106,14 @@ class TorchArchive:
                     raise ValueError(f"record {tensor.record} is too short")
         except Exception as error:
             # A damaged file makes the unpickler fail with almost any error.
-            if isinstance(error, MemoryError | OSError):
+            # A damaged position makes the system refuse to seek (EINVAL). After other OSErrors, the file may be intact.
+            if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno != errno.EINVAL):
                 raise
-            raise InputError(
-                f"the header of the file cannot be read: {error}",
-                where=str(path),
-                expected=f"a file of a checkpoint as the training saved it; {OTHER_CHECKPOINT}",
-            ) from error
+            raise self._damaged(f"the header of the file cannot be read: {error}") from error
+
+    def _damaged(self, what: str) -> InputError:
+        expected = f"a file of a checkpoint as the training saved it; {OTHER_CHECKPOINT}"
+        return InputError(what, where=str(self.path), expected=expected)
 
     def _check_stored(self, name: str) -> None:
         info = self._records[name]
@@ -129,6 +131,7 @@ class TorchArchive:
         """Yield the bytes of some elements of tensors, given as (tensor, first element, number of elements).
 
         Raises:
+            InputError: the file is damaged.
             OSError: the file cannot be read.
         """
         descriptor = os.open(self.path, os.O_RDONLY)
@@ -136,11 +139,22 @@ class TorchArchive:
             for tensor, first, count in pieces:
                 item, header = _ITEM_BYTES[tensor.dtype], self._records[tensor.record].header_offset
                 # A record begins with 30 bytes, the last four of which are the lengths of its name and its extra field.
-                lengths = os.pread(descriptor, 4, header + 26)
+                lengths = self._read(descriptor, header + 26, 4)
                 begin = header + 30 + int.from_bytes(lengths[:2], "little") + int.from_bytes(lengths[2:], "little")
-                yield os.pread(descriptor, count * item, begin + tensor.start_bytes + first * item)
+                yield self._read(descriptor, begin + tensor.start_bytes + first * item, count * item)
         finally:
             os.close(descriptor)
+
+    def _read(self, descriptor: int, position: int, size: int) -> bytes:
+        parts, end = [], position + size
+        while position < end:
+            # One call reads at most 2 GiB.
+            part = os.pread(descriptor, end - position, position) if position >= 0 else b""
+            if not part:
+                raise self._damaged("the file is too short for its tensors")
+            parts.append(part)
+            position += len(part)
+        return b"".join(parts)
 
 
 class _Unpickler(pickle.Unpickler):

@@ -13,16 +13,13 @@ import torch
 
 from bloomery.base.errors import CheckFailedError
 from bloomery.contracts.parity import Generation, HeldOutLoss
+from bloomery.spec.export_resources import new_tokens
 from export.proof.forward_model import ForwardModel, continue_greedily, head_logits, read_out
 
 if TYPE_CHECKING:
     from bloomery.checkpoint.reference import Reference, Summary
 
 PROMPT_TOKENS = 16
-MAX_NEW_TOKENS = 32
-MIN_NEW_TOKENS = 4
-_PARAMETERS_PER_PASS = 20_000_000_000
-"""Parameters that all passes of the greedy continuation may read together. One pass reads every parameter once."""
 
 
 @dataclass(frozen=True)
@@ -134,12 +131,6 @@ def check(comparison: Comparison, tolerance: float, *, where: str, hint: str | N
             expected=f"a difference of at most export.tolerance = {tolerance:g}; the rejected model stays in this "
             "folder, so that you can inspect it",
         )
-
-
-def new_tokens(parameters: int) -> int:
-    """Return the number of tokens of a greedy continuation. Large models get fewer, because each token reads them
-    once."""
-    return max(MIN_NEW_TOKENS, min(MAX_NEW_TOKENS, _PARAMETERS_PER_PASS // max(1, parameters)))
 
 
 def prompts_of(reference: Reference) -> tuple[list[str], list[torch.Tensor]]:

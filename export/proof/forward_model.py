@@ -9,9 +9,7 @@ import torch
 from torch.nn import functional
 
 from bloomery.checkpoint.reference import Summary, SummaryMaker, chunks_of
-
-SLICE_BYTES = 1 << 28
-"""Largest size of a slice of the head's fp32 matrix."""
+from bloomery.spec.export_resources import SLICE_BYTES
 
 Observe = Callable[[str, int, torch.Tensor], None]
 """Function that gets the canonical name of a module, the number of a sample and the module's output [length, size]."""

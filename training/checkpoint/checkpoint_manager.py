@@ -86,6 +86,8 @@ class CheckpointManager:
         """Software versions that changed since the loaded checkpoint was saved, as phrases for a message."""
         self.damaged: dict[str, str] = {}
         """Problem of each damaged checkpoint that `load` skipped, by the checkpoint's name."""
+        self.has_loaded = False
+        """Whether `load` has loaded a checkpoint. A checkpoint of iteration 0 holds imported weights."""
         self._pending: Position | None = None
         self._writer = ShardWriter(declare(trainer.stage.model, trainer.vocabulary_rows))
         trainer.engine.checkpoint_engine = self._writer
@@ -117,6 +119,7 @@ class CheckpointManager:
         if manifest is None:
             seed_all(trainer.stage.seed)
             return START
+        self.has_loaded = True
         store.newest = step_name(manifest.iteration)
         self.changed = changes_since(manifest, trainer.stage)
         self.changed_versions = from_rank_0(lambda: changed_versions(manifest.versions, software_versions()))

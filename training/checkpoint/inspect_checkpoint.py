@@ -7,12 +7,8 @@ the parameters that every tensor rank holds in full are read, which are norms an
 
 from __future__ import annotations
 
-import re
 import struct
-from collections import Counter
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -25,9 +21,7 @@ from bloomery.contracts.checkpoint import (
     DAMAGED_NAME,
     MANIFEST_NAME,
     REFERENCE_NAME,
-    Change,
     CheckpointManifest,
-    Repair,
     layer_file,
     marked_problem,
     read_manifest,
@@ -37,92 +31,11 @@ from bloomery.spec.groups import engine_name, held, optimizer_groups
 from bloomery.spec.parameters import declare
 from bloomery.spec.partition import stage_bounds
 from bloomery.spec.placement import Parameter
+from training.checkpoint.inspection import Drift, Inspection, Optimizer, Tensor
 from training.checkpoint.needed_files import check_needed_files
 
 _THREADS = 16
 """Number of files that are read at the same time, because a network file system takes milliseconds to open a file."""
-_BLOCK = re.compile(r"\bh\.\d+\.")
-
-
-@dataclass(frozen=True)
-class Tensor:
-    """One parameter of the checkpoint."""
-
-    name: str
-    shape: tuple[int, ...]
-    """Shape of the whole parameter."""
-    dtype: str | None
-    """Data type of the saved weights. None if no file of the parameter can be read."""
-    split: str
-    """How the parameter is distributed over the tensor ranks (`bloomery.spec.placement.Placement`)."""
-    layer: int
-    """Pipeline layer that owns the parameter."""
-    tied_layers: tuple[int, ...]
-    """Pipeline layers that hold copies of the parameter."""
-
-
-@dataclass(frozen=True)
-class Drift:
-    """Copies of one state that differ."""
-
-    what: str
-    """State that differs, such as `exp_avg of h.0.input_layernorm.weight`."""
-    copies: tuple[str, ...]
-    """Files whose copies differ from the first copy."""
-
-
-@dataclass(frozen=True)
-class Optimizer:
-    """Optimizer state in the checkpoint."""
-
-    moments: tuple[str, ...]
-    """Names of the moments. They are in fp32, as the master weights."""
-    steps: float | None
-    """Number of updates that the optimizer has made. None if the optimizer does not count updates."""
-    loss_scale: float | None
-    """Loss scale of a training in fp16, and None for other trainings."""
-
-
-@dataclass(frozen=True)
-class Inspection:
-    """Description of a checkpoint."""
-
-    checkpoint: str
-    damaged: str | None
-    """Problem that the checkpoint is marked with (`damaged.json`). None without a mark."""
-    iteration: int
-    consumed_samples: int
-    consumed_tokens: int
-    precision: str
-    tensor_parallel: int
-    pipeline_parallel: int
-    data_parallel: int
-    sequence_parallel: bool
-    stage_layers: tuple[int, ...]
-    """First pipeline layer of each stage, followed by the number of layers."""
-    vocabulary_rows: int
-    parameters: int
-    """Number of parameters of the model. A tied parameter counts once."""
-    files: int
-    """Number of files that the manifest lists."""
-    bytes: int
-    """Size of these files in bytes."""
-    optimizer: Optimizer | None
-    """None if no file of the optimizer can be read."""
-    reference_logits: bool
-    """Whether the checkpoint has the logits with which exports and resumed trainings are verified."""
-    versions: dict[str, str]
-    changes: tuple[Change, ...]
-    repairs: tuple[Repair, ...]
-    tensors: tuple[Tensor, ...]
-    drift: tuple[Drift, ...]
-    problems: tuple[str, ...]
-    """Files that are missing, have another size than the manifest states, or do not fit the layout."""
-
-    @property
-    def is_good(self) -> bool:
-        """Whether neither a mark nor drift nor another problem was found."""
-        return self.damaged is None and not self.drift and not self.problems
 
 
 def inspect_checkpoint(folder: Path) -> Inspection:
@@ -134,18 +47,6 @@ def inspect_checkpoint(folder: Path) -> Inspection:
     """
     manifest = read_manifest(folder)
     return _Inspector(folder, manifest).inspect()
-
-
-def grouped(tensors: tuple[Tensor, ...]) -> Iterator[tuple[str, Tensor, int]]:
-    """Yield (name, first tensor, number of tensors) for tensors that differ only in the number of their block.
-
-    The name has `*` in place of the number.
-    """
-    counts = Counter((_BLOCK.sub("h.*.", each.name), each.shape, each.dtype, each.split) for each in tensors)
-    for each in tensors:
-        key = _BLOCK.sub("h.*.", each.name), each.shape, each.dtype, each.split
-        if (count := counts.pop(key, None)) is not None:
-            yield key[0] if count > 1 else each.name, each, count
 
 
 class _Inspector:
@@ -189,6 +90,7 @@ class _Inspector:
             for found in pool.map(self._compare_state, range(len(self._bounds) - 1)):
                 self._drift += found
         self._compare_random_states()
+        optimizer = self._optimizer()
         return Inspection(
             checkpoint=str(self._folder),
             damaged=marked_problem(self._folder),
@@ -205,7 +107,7 @@ class _Inspector:
             parameters=sum(each.count for each in self._parameters),
             files=len(manifest.files),
             bytes=sum(entry.bytes for entry in manifest.files.values()),
-            optimizer=self._optimizer(),
+            optimizer=optimizer,
             reference_logits=REFERENCE_NAME in manifest.files,
             versions=manifest.versions,
             changes=tuple(manifest.changes),
@@ -284,22 +186,11 @@ class _Inspector:
                 name = self._optimizer_file(replica, stage, rank)
                 if name not in self._archives:
                     continue
-                groups = _groups(self._archives[name].state)
-                if groups is None or not _fits(self._archives[name].state, groups, flat, own, replica):
-                    self._problems.append(f"{name} does not hold the optimizer state of its rank")
+                try:
+                    state = _state_of(self._archives[name], flat, own, replica, copied)
+                except InputError as error:
+                    self._problems.append(f"{name}: {error.what}")
                     continue
-                places = [
-                    (kind, parameter, tensor, position)
-                    for number, slices in enumerate(flat.slices(replica))
-                    for parameter, position in slices.items()
-                    if parameter in copied
-                    for kind, tensor in groups[number].items()
-                ]
-                content = self._archives[name].read([(tensor, *position) for _, _, tensor, position in places])
-                state = {
-                    f"{kind} of {parameter}": data
-                    for (kind, parameter, _, _), data in zip(places, content, strict=True)
-                }
                 before = state if before is None else before
                 for what, data in state.items():
                     if data != before.get(what):
@@ -331,7 +222,10 @@ class _Inspector:
                 scaler = archive.state["optimizer_state_dict"].get("loss_scaler")
                 fp16 = self._stage.training.precision == "fp16"
                 scale = getattr(scaler, "cur_scale", None) if fp16 else None
-                return Optimizer(moments, _steps(archive), None if scale is None else float(scale))
+                try:
+                    return Optimizer(moments, _steps(archive), None if scale is None else float(scale))
+                except InputError as error:
+                    self._problems.append(f"{name}: {error.what}")
         return None
 
     def _describe(self, parameter: Parameter) -> Tensor:
@@ -344,6 +238,28 @@ class _Inspector:
             layer=parameter.layer,
             tied_layers=parameter.tied_layers,
         )
+
+
+def _state_of(
+    archive: TorchArchive, flat: FlatState, own: list[Parameter], replica: int, wanted: set[str]
+) -> dict[str, bytes]:
+    """Return the bytes of the fp32 state of the parameters named `wanted` in a replica's file, by kind and name.
+
+    Raises:
+        InputError: the file is damaged, or it does not hold the state of this replica.
+    """
+    groups = _groups(archive.state)
+    if groups is None or not _fits(archive.state, groups, flat, own, replica):
+        raise InputError("the file does not hold the optimizer state of its rank", where=str(archive.path))
+    places = [
+        (f"{kind} of {parameter}", tensor, position)
+        for number, slices in enumerate(flat.slices(replica))
+        for parameter, position in slices.items()
+        if parameter in wanted
+        for kind, tensor in groups[number].items()
+    ]
+    content = archive.read([(tensor, *position) for _, tensor, position in places])
+    return {what: data for (what, _, _), data in zip(places, content, strict=True)}
 
 
 def _groups(state: Any) -> list[dict[str, StoredTensor]] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bloomery.base.print_table import print_table, print_titled
 from bloomery.base.progress import say
 from bloomery.base.units import format_bytes
-from training.checkpoint.inspect_checkpoint import Inspection, grouped
+from training.checkpoint.inspection import Inspection, grouped
 
 _MOST_LINES = 20
 """Number of problems that are shown."""

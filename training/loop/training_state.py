@@ -22,7 +22,7 @@ from bloomery.contracts.read_metrics import newest_records
 from bloomery.contracts.resume_policy import identity
 from bloomery.contracts.sample_reader import SampleReader
 from bloomery.detect.slow_rank import SlowRankDetector
-from bloomery.spec.position import START, Position
+from bloomery.spec.position import Position
 from bloomery.spec.trajectory import trajectory
 from training.checkpoint.checkpoint_manager import CheckpointManager
 from training.checkpoint.collective_calls import from_rank_0
@@ -230,8 +230,7 @@ def open_training(
     samples = reference_samples(reader, index.sequence_length)
     checkpoints = CheckpointManager(trainer, paths.checkpoints, own, index, samples)
     position = checkpoints.load(lambda iteration: check_replicas(trainer, random_states(mesh.device), iteration))
-    if position == START:
-        # No checkpoint has this position, so none was loaded.
+    if not checkpoints.has_loaded:
         if training.initial_checkpoint is None:
             draw_initial_weights(trainer)
         else:

@@ -1,9 +1,11 @@
 # Export the last checkpoint as a transformers folder. parity.json is written last and compares the exported model's
 # logits with those of the training.
 
+from bloomery.spec.export_resources import resources_of_export
 from bloomery.spec.weight_files import weight_files
 
 WEIGHTS = weight_files(CONFIG)
+EXPORT_NEEDS = resources_of_export(CONFIG)
 
 
 rule export_model:
@@ -19,9 +21,9 @@ rule export_model:
         "<benchmarks>/export_model.tsv"
     conda:
         "../envs/bloomery.yaml"
-    threads: 2
+    threads: EXPORT_NEEDS.threads
     resources:
-        **fixed_job(mem_mb=16000, runtime=240),
+        **fixed_job(mem_mb=EXPORT_NEEDS.memory_mb, runtime=EXPORT_NEEDS.minutes),
     params:
         run=run_folder(),
         shard=WEIGHTS.shard_bytes,

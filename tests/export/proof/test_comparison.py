@@ -8,8 +8,9 @@ from fabricated_export import reference_of
 
 from bloomery.base.errors import CheckFailedError
 from bloomery.checkpoint.weights import Checkpoint
+from bloomery.spec.export_resources import new_tokens
 from export.export_model import export_model
-from export.proof.comparison import Comparison, check, compare, new_tokens, prompts_of
+from export.proof.comparison import Comparison, check, compare, prompts_of
 from export.proof.split_model import SplitModel
 
 

@@ -1,0 +1,121 @@
+"""Compute the memory, the threads and the time that the export of a model needs.
+
+The export writes and proves one layer at a time, so its memory does not depend on the number of layers.
+`bench/export.py` compares the computed memory with that of real exports.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from bloomery.spec.checkpoint_size import REFERENCE_LENGTH, REFERENCE_SAMPLES, SUMMARY_SAMPLES
+from bloomery.spec.parameters import declare, parameter_count, planned_rows
+from bloomery.spec.weight_files import DTYPE_BYTES, PRECISION_DTYPES, export_dtype
+
+if TYPE_CHECKING:
+    from bloomery.config.model import ModelConfig
+    from bloomery.config.run import RunConfig
+
+WRITER_THREADS = 2
+"""Threads that load layers while one thread writes."""
+SLICE_BYTES = 1 << 28
+"""Largest size of a slice of the head's fp32 matrix."""
+CHUNK_BYTES = 1 << 27
+"""Largest size of the logits that are in memory at one time while a summary is made."""
+MAX_NEW_TOKENS = 32
+"""Most tokens of a greedy text."""
+MIN_NEW_TOKENS = 4
+"""Fewest tokens of a greedy text."""
+
+_PARAMETERS_PER_PASS = 20_000_000_000
+"""Parameters that all passes of the greedy continuation may read together. One pass reads every parameter once."""
+_RUNTIME_BYTES = 1 << 30
+"""Memory of Python, torch and transformers without a model."""
+_SCORE_COPIES = 4
+"""Matrices of attention scores [heads, length, length] that transformers holds at the same time."""
+_PARAMETERS_PER_THREAD = 500_000_000
+_MOST_THREADS = 16
+_DISK_BYTES_PER_SECOND = 100e6
+_PASS_BYTES_PER_SECOND = 500e6
+"""Speed at which a pass reads weights and casts them to fp32."""
+_FLOPS_PER_THREAD = 20e9
+"""Speed of fp32 matrix products on one core. These three speeds are assumptions about a slow machine."""
+_START_SECONDS = 120
+_MARGIN = 1.5
+_LEAST_SECONDS = 1800
+
+
+@dataclass(frozen=True)
+class ExportResources:
+    """What the job of an export requests."""
+
+    memory_bytes: int
+    threads: int
+    seconds: int
+    """Limit of the run time, for a slow disk and slow cores."""
+
+    @property
+    def memory_mb(self) -> int:
+        """Memory in MB (10^6 bytes), rounded up."""
+        return math.ceil(self.memory_bytes / 1e6)
+
+    @property
+    def minutes(self) -> int:
+        """Limit of the run time in minutes, rounded up."""
+        return math.ceil(self.seconds / 60)
+
+
+def new_tokens(parameters: int) -> int:
+    """Return the number of tokens of a greedy continuation. Large models get fewer, because each token reads them
+    once."""
+    return max(MIN_NEW_TOKENS, min(MAX_NEW_TOKENS, _PARAMETERS_PER_PASS // max(1, parameters)))
+
+
+def resources_of_export(config: RunConfig) -> ExportResources:
+    """Return the memory, the threads and the limit of the run time of the run's export."""
+    rows, model = planned_rows(config), config.model
+    written = DTYPE_BYTES[export_dtype(config.export, config.training.precision)]
+    trained = DTYPE_BYTES[PRECISION_DTYPES[config.training.precision]]
+    parameters = parameter_count(model, rows)
+    threads = max(2, min(_MOST_THREADS, parameters // _PARAMETERS_PER_THREAD))
+    positions = SUMMARY_SAMPLES * model.sequence_length + REFERENCE_SAMPLES * REFERENCE_LENGTH
+    seconds = (
+        _START_SECONDS
+        # The checkpoint is read, the model is written, and its files are read again.
+        + parameters * (trained + 2 * written) / _DISK_BYTES_PER_SECOND
+        # The exported model computes the samples, then each new token. The checkpoint's pieces compute the texts once.
+        + parameters * written * (2 + new_tokens(parameters)) / _PASS_BYTES_PER_SECOND
+        + positions * 2 * parameters / (threads * _FLOPS_PER_THREAD)
+    )
+    return ExportResources(
+        memory_bytes=_RUNTIME_BYTES + max(_writing(model, rows, written), _proof(model, rows, written)),
+        threads=threads,
+        seconds=max(_LEAST_SECONDS, math.ceil(_MARGIN * seconds)),
+    )
+
+
+def _writing(model: ModelConfig, rows: int, written: int) -> int:
+    """Return the bytes of the layers in memory while the model is written: one for each thread and one more."""
+    layers: Counter[int] = Counter()
+    for parameter in declare(model, rows):
+        layers[parameter.layer] += parameter.count
+    largest = max(parameter.count for parameter in declare(model, rows))
+    return ((WRITER_THREADS + 1) * max(layers.values()) + largest) * written
+
+
+def _proof(model: ModelConfig, rows: int, written: int) -> int:
+    """Return the bytes in memory while the written model computes the samples of the reference."""
+    layers: Counter[int] = Counter()
+    for parameter in declare(model, rows):
+        if parameter.name.startswith("h."):
+            layers[parameter.layer] += parameter.count
+    length = model.sequence_length
+    features = length * (9 * model.hidden_size + 3 * model.ffn_size)
+    scores = _SCORE_COPIES * model.heads * length**2
+    states = 2 * (SUMMARY_SAMPLES * length + REFERENCE_SAMPLES * REFERENCE_LENGTH) * model.hidden_size
+    logits = 3 * REFERENCE_SAMPLES * REFERENCE_LENGTH * rows
+    block = max(layers.values(), default=0)
+    return 4 * (block + features + scores + states + logits) + written * block + 2 * (SLICE_BYTES + CHUNK_BYTES)
