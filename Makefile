@@ -86,6 +86,8 @@ bench: install
 	@echo "bench hostile_edits"; $(BIN)/python bench/hostile_edits.py --run runs/sample > bench/results/hostile_edits.json
 	@echo "bench index (needs 25 GB of disk space)"; folder=$$(mktemp -d -p .); trap 'rm -rf "$$folder"' EXIT; \
 	  $(BIN)/python bench/index.py "$$folder" > bench/results/index.json
+	@echo "bench export (needs 46 GB of disk space)"; folder=$$(mktemp -d -p .); trap 'rm -rf "$$folder"' EXIT; \
+	  $(BIN)/python bench/export.py "$$folder/export" > bench/results/export.json
 	@if [ -z "$${BLOOMERY_CORPUS:-}" ]; then echo "bench tokenizer_count, encode, text_kernel, corpus_*: skipped; set BLOOMERY_CORPUS to a folder with *.jsonl.zst files"; else \
 	  for name in filters langid minhash exact ingest memory; do \
 	    echo "bench corpus_$$name"; $(BIN)/python bench/corpus_$$name.py > bench/results/corpus_$$name.json; \

@@ -329,6 +329,32 @@ def index(result: Result) -> Iterator[Row]:
     )
 
 
+def export(result: Result) -> Iterator[Row]:
+    """Yield the rows of bench/export.py."""
+    wide, flat, peer, shares, limits = (result[name] for name in ("wide", "flat", "peer", "shares", "limits"))
+    seconds = wide["seconds"]
+    speed = wide["bytes"] / seconds["write"]
+    yield Row(
+        f"writing a model of {wide['bytes'] / 1e9:.1f} GB from TP 4 x PP 4, synced, against the disk's speed",
+        f"at least {limits['of_disk']:.0%}",
+        f"{shares['of_disk']:.0%}: {speed / 1e6:.0f} MB/s in {seconds['write']:.0f} s, largest memory of the export "
+        f"{wide['peak_bytes'] / 1e9:.1f} GB",
+        f"{peer['name']}: {peer['seconds']:.0f} s, {peer['peak_bytes'] / 1e9:.1f} GB",
+    )
+    yield Row(
+        "the whole export, against its writing; samples of 128 tokens",
+        f"{limits['all_by_writing']} times",
+        f"{shares['all_by_writing']:.2f} times: the proof took {seconds['prove']:.0f} s on cores that compute "
+        f"{result['fp32_flops'] / 1e9:.0f} GFLOPS in fp32",
+    )
+    few, many = flat
+    yield Row(
+        f"memory of an export of {many['layers']} layers, against {few['layers']} layers",
+        f"at most {limits['growth']:.0%} more",
+        f"{shares['growth']:+.1%}: {few['peak_bytes'] / 1e9:.2f} and {many['peak_bytes'] / 1e9:.2f} GB",
+    )
+
+
 def blend(result: Result) -> Iterator[Row]:
     """Yield a row of bench/blend.py for each number of datasets, from the run with the most samples."""
     largest: dict[str, tuple[int, Any]] = {}

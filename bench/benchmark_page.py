@@ -53,13 +53,14 @@ SECTIONS: dict[str, dict[str, Callable[[rows.Result], Iterator[rows.Row]]]] = {
         "index": rows.index,
         "blend": rows.blend,
     },
-    "Training": {
+    "Training and export": {
         "training_speed": rows.training_speed,
         "training_overhead": rows.training_overhead,
         "save_comparison": rows.save_comparison,
         "training_layouts": rows.training_layouts,
         "planned_sizes": rows.planned_sizes,
         "divergence": rows.divergence,
+        "export": rows.export,
     },
     "Faults and damaged files": {
         "last_good_result": faults.last_good_result,
