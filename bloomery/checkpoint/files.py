@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import errno
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -44,8 +45,27 @@ _STAND_INS: list[tuple[type[Plain], str]] = [
     (DynamicScaler, "deepspeed.runtime.fp16.loss_scaler.DynamicLossScaler"),
 ]
 
-SAFE_GLOBALS = threading.Lock()
-"""Lock for torch's list of safe classes. All threads share the list, and `safe_globals` replaces it."""
+_LOCK = threading.Lock()
+"""Lock for torch's list of safe classes, which all threads share."""
+
+
+@contextmanager
+def only_safe(classes: Sequence[Any]) -> Iterator[None]:
+    """Let torch's restricted unpickler make only tensors, plain data and `classes`, as `safe_globals` takes them.
+
+    Classes that other packages have declared safe do not count here. They could take the place of a class in `classes`.
+    """
+    from torch.serialization import add_safe_globals, clear_safe_globals, get_safe_globals
+
+    with _LOCK:
+        others = get_safe_globals()
+        clear_safe_globals()
+        add_safe_globals([*classes])
+        try:
+            yield
+        finally:
+            clear_safe_globals()
+            add_safe_globals(others)
 
 
 def optimizer_file(replica: int, stage: int, tensor_rank: int, tensor_parallel: int, *, bf16: bool) -> str:
@@ -76,7 +96,7 @@ def open_state(path: Path, classes: Sequence[Any] = _STAND_INS) -> dict[str, Any
     import torch
 
     try:
-        with SAFE_GLOBALS, torch.serialization.safe_globals([*classes]):
+        with only_safe(classes):
             state = torch.load(path, map_location="cpu", mmap=True, weights_only=True)
     except Exception as error:
         # A damaged file makes the unpickler fail with almost any error, such as KeyError or AttributeError.

@@ -17,7 +17,7 @@ from typing import IO, Any
 
 from bloomery.base.errors import InputError
 from bloomery.base.progress import say
-from bloomery.checkpoint.files import SAFE_GLOBALS
+from bloomery.checkpoint.files import only_safe
 
 _PACKAGES = ("megatron", "deepspeed", "fp16")
 """Packages whose classes get stand-ins. Old versions of Megatron had a top-level package `fp16`."""
@@ -88,7 +88,7 @@ def open_pickle(path: Path) -> dict[str, Any]:
     if not mapped:
         _tell(path.parent)
     try:
-        with SAFE_GLOBALS, torch.serialization.safe_globals([*stand_ins]):
+        with only_safe(stand_ins):
             state = torch.load(path, map_location="cpu", mmap=mapped, weights_only=True)
     except Exception as error:
         raise _damaged(path, error) from error

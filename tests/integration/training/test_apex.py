@@ -58,7 +58,7 @@ def _train(trainings: list[list[TrainStage]], folder: Path) -> list[dict[str, An
     here = MachineFacts(cuda=True, capability=(9, 0), apex=Apex.REAL)
     kernels.MachineFacts = SimpleNamespace(here=lambda **_: here)  # type: ignore[misc,assignment]
     mesh, reader = build_mesh(trainings[0][0].training.parallel), SampleReader(folder / "index")
-    index, samples = read_index_manifest(folder / "index/index.json"), reference_samples(reader, LENGTH)
+    index, references = read_index_manifest(folder / "index/index.json"), reference_samples(reader, LENGTH)
     samples = torch.from_numpy(np.stack([reader.train(sample) for sample in range(ENDS[-1] * BATCH)]))
 
     def run(number: int, stages: list[TrainStage]) -> dict[str, Any]:
@@ -69,7 +69,7 @@ def _train(trainings: list[list[TrainStage]], folder: Path) -> list[dict[str, An
             assert isinstance(trainer.engine.optimizer.optimizer, FusedAdam) is taken
             norms = [module for module in trainer.network.modules() if isinstance(module, LayerNorm)]
             assert [norm.kernel for norm in norms] == [fused_layer_norm_affine if taken else None] * 6
-            checkpoints = CheckpointManager(trainer, folder / str(number), "this training", index, samples)
+            checkpoints = CheckpointManager(trainer, folder / str(number), "this training", index, references)
             done = checkpoints.load().iteration
             for step in range(done, last):
                 rows = samples[step * BATCH : (step + 1) * BATCH]

@@ -61,6 +61,16 @@ def test_objects_of_megatron_become_stand_ins_that_keep_their_values(tmp_path, z
     assert torch.equal(found["word_embeddings.weight"], torch.load(made.path(1, 1))["word_embeddings.weight"])
 
 
+def test_classes_that_another_package_declared_safe_do_not_replace_stand_ins(tmp_path):
+    made = fabricate_layers(tmp_path)
+    # Torch keeps all classes of a name in a set, and the last one wins. With many classes, the stand-in is seldom last.
+    declared = [(type("Other", (), {}), "argparse.Namespace") for _ in range(200)]
+    with torch.serialization.safe_globals(declared):
+        before = torch.serialization.get_safe_globals()
+        assert isinstance(open_pickle(made.folder / "mp_rank_00_model_states.pt")["args"], StandIn)
+        assert set(torch.serialization.get_safe_globals()) == set(before)
+
+
 @pytest.mark.parametrize("zipped", [True, False])
 def test_damaged_bytes_are_either_read_or_an_input_error(tmp_path: Path, zipped) -> None:
     buffer = io.BytesIO()
