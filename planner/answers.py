@@ -100,7 +100,7 @@ class Answers:
     """Whether the fullest stage leaves at least 5 % of the GPU's memory free; None if no GPU is configured."""
     disk: DiskUse
     export: ExportResources | None
-    """What the job of the export requests; None if the run does not export its model."""
+    """Resources that the job of the export requests; None if the run does not export its model."""
     batches: list[int]
     micro_batches: int
     """Number of micro-batches of a replica in an iteration with the full global batch."""

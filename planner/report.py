@@ -192,7 +192,7 @@ def _disk(plan: Answers) -> Rows:
 
 def _export(needs: ExportResources) -> Rows:
     return [
-        ("memory", f"{format_bytes(needs.memory_bytes)}, whatever the number of layers"),
+        ("memory", f"{format_bytes(needs.memory_bytes)}, for any number of layers"),
         ("threads", str(needs.threads)),
         ("limit of the run time", f"{format_seconds(needs.seconds)}, for a slow disk and slow cores"),
     ]
