@@ -27,7 +27,7 @@ def export_contradictions(config: RunConfig) -> list[Contradiction]:
             "model",
             (*keys, "export.enabled"),
             next(iter(has.values())),
-            f"{keys_of(wanted)}, which {family.architecture} computes; or export.enabled false, which ends the run "
-            "with its training",
+            f"{keys_of(wanted)}, which {family.architecture} computes; or export.enabled false, so that the run "
+            "ends after its training",
         )
     ]

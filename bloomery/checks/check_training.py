@@ -123,7 +123,8 @@ def _of_initial_checkpoint(config: RunConfig) -> list[Contradiction]:
     if place is None or config.tokenizer.existing is not None:
         return []
     message = (
-        f"{key} is set, but tokenizer.existing is null: the weights have learned the token ids of their own tokenizer"
+        f"{key} is set, but tokenizer.existing is null: the weights were trained with the token ids of their own "
+        "tokenizer"
     )
     right = "the tokenizer of the checkpoint, such as FOLDER/tokenizer of an imported folder, for tokenizer.existing"
     return [Contradiction(message, (key, "tokenizer.existing"), place, right)]

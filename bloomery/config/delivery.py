@@ -13,15 +13,15 @@ class ExportConfig(Section):
     """Export of a checkpoint as a transformers model folder."""
 
     enabled: bool = True
-    """If true, the run exports and publishes its model. If false, the run ends with its training, and only the logs are
-    published. Networks that no class of transformers computes exactly, such as those with `activation: swiglu`, need
-    false."""
+    """If true, the run exports and publishes its model. If false, the run ends after its training, and only the logs
+    are published. Networks that no class of transformers computes exactly, such as those with `activation: swiglu`,
+    need false."""
     model_name: Name | None = None
     """Name of the exported model's folder. Default (null): the run's name."""
     dtype: Literal["bfloat16", "float16", "float32"] | None = None
     """Data type of the exported weights. Default (null): the data type of the trained weights (bfloat16, float16 or
-    float32, depending on `training.precision`). `float32` exports the fp32 master weights of the optimizer, which
-    give the trained weights when they are rounded. Any other type rounds the weights: the exported model then does not
+    float32, depending on `training.precision`). `float32` exports the fp32 master weights of the optimizer, whose
+    rounded values are the trained weights. Any other type rounds the weights: the exported model then does not
     reproduce the logits of the training and fails the parity check."""
     vocabulary: Literal["keep", "trim"] = "keep"
     """Rows of the embedding matrix that are exported. `keep`: all rows, including the rows added as padding, as in

@@ -69,9 +69,9 @@ class ModelConfig(Section):
     """Number of rows of the embedding matrix: at least the vocabulary size, and divisible by `vocabulary_multiple`
     times the tensor-parallel size. Default (null): the smallest such number."""
     masked_rows: Count = 0
-    """Number of last rows of the embedding matrix that the loss leaves out, and that the export removes. An imported
-    model needs such rows if the tensor-parallel size does not divide its number of rows: they are zero, and the network
-    computes the same as without them. Only allowed with `padded_vocabulary_size`."""
+    """Number of rows at the end of the embedding matrix that the loss ignores and the export removes. An imported model
+    needs such rows if the tensor-parallel size does not divide its number of rows. These rows are zero, and the network
+    computes the same output as without them. Only allowed with `padded_vocabulary_size`."""
 
     @model_validator(mode="after")
     def _consistent(self, info: ValidationInfo) -> ModelConfig:

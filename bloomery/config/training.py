@@ -220,9 +220,9 @@ class TrainingConfig(Section):
     stop with an error otherwise. `restart`: move the old training to train/archive/ and start a new one at iteration
     0."""
     initial_checkpoint: Annotated[str, Field(min_length=1, examples=["imports/bloom-560m"])] | None = None
-    """Checkpoint whose weights the training starts with, at step 0 and with an empty optimizer state: a folder that
-    `bloomery import hf` wrote, or the folder of one checkpoint. It may have any layout. The keys of `model` and the
-    tokenizer must be those of the checkpoint. Default (null): random initial weights."""
+    """Checkpoint whose weights the training starts with: a folder that `bloomery import hf` wrote, or the folder of one
+    checkpoint. The training starts at step 0 with an empty optimizer state. The checkpoint may have any layout. The
+    keys of `model` and the tokenizer must be those of the checkpoint. Default (null): random initial weights."""
     threads_per_rank: Positive = 1
     """Number of CPU threads of each process of the training (OMP_NUM_THREADS)."""
     peak_tflops: Annotated[Annotated[float, Field(gt=0), NotBool] | None, Field(examples=[312])] = None

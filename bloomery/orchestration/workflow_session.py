@@ -127,7 +127,8 @@ class WorkflowSession:
                 raise ConfigError(
                     "this target needs the exported model, but export.enabled is false",
                     where="export.enabled",
-                    expected="the target `all` or `train`, which then ends with the training; or export.enabled true",
+                    expected="the target `all` or `train`, with which the run ends after its training; or "
+                    "export.enabled true",
                 )
             family_for_export(config.model)
 
