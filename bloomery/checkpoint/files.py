@@ -51,9 +51,10 @@ _LOCK = threading.Lock()
 
 @contextmanager
 def only_safe(classes: Sequence[Any]) -> Iterator[None]:
-    """Let torch's restricted unpickler make only tensors, plain data and `classes`, as `safe_globals` takes them.
+    """Let torch's restricted unpickler make only tensors, plain data and `classes`, in the form of `safe_globals`.
 
-    Classes that other packages have declared safe do not count here. They could take the place of a class in `classes`.
+    Classes that other packages have declared safe are not allowed, because torch could use one of them instead of a
+    class in `classes`.
     """
     from torch.serialization import add_safe_globals, clear_safe_globals, get_safe_globals
 

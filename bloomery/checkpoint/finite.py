@@ -1,7 +1,7 @@
 """Check whether a tensor is finite.
 
-All elements of a tensor are finite exactly if the smallest and the largest element are finite, because torch returns
-NaN for both if any element is NaN. `torch.aminmax` reads a tensor once and allocates no memory. On one core it takes
+All elements of a tensor are finite exactly if the smallest and the largest element are finite. Torch returns NaN for
+both if any element is NaN. `torch.aminmax` reads a tensor once and allocates no memory. On one core it takes
 0.11 times as long as SHA-256.
 """
 

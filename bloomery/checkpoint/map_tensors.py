@@ -37,7 +37,7 @@ def map_tensors(value: Any, tensor: Any, other: Any) -> Any:
 
 
 def _shared(value: Any) -> Any:
-    """Return the one object that stands for all strings equal to `value`. Return other values unchanged."""
+    """Return the same object for all equal strings. Return other values unchanged."""
     return sys.intern(value) if type(value) is str else value
 
 

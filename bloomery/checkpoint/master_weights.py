@@ -48,8 +48,8 @@ class MasterWeights:
             raise InputError(
                 f"the checkpoint has no optimizer state ({name}), so its weights exist only in {self._dtype}",
                 where=str(self._checkpoint.folder),
-                expected=f"no key export.dtype, which exports the {self._dtype} weights; or a checkpoint with the "
-                f"optimizer state, whose fp32 master weights export.dtype 'float32' exports; {OTHER_CHECKPOINT}",
+                expected=f"no key export.dtype, to export the {self._dtype} weights; or, for "
+                f"export.dtype 'float32', a checkpoint with the optimizer state; {OTHER_CHECKPOINT}",
             )
 
     def another_reader(self) -> MasterWeights:

@@ -43,7 +43,7 @@ class Summary:
     likeliest: torch.Tensor
     """Token with the largest logit, int64 [length]."""
     next_logits: torch.Tensor
-    """Logit of the token that follows, [length - 1]."""
+    """Logit of the next token of the sample, [length - 1]."""
 
     @property
     def loss(self) -> float:
@@ -105,7 +105,7 @@ class SummaryMaker:
             return
         here = slice(positions.start, positions.stop)
         greatest, likeliest = logits.max(dim=-1)
-        # A NaN is never smaller or greater, so it is kept by the sum below and by torch.maximum.
+        # The comparison below ignores a NaN, but `torch.maximum` and the sum keep it.
         self._likeliest[here] = torch.where(
             greatest > self._greatest[here], likeliest + first_row, self._likeliest[here]
         )

@@ -177,7 +177,7 @@ class _Writer:
     def write(self, folder: Path) -> dict[str, FileEntry]:
         """Write all files, and return their entries by name."""
         tied = {layer for parameter in self._parameters for layer in parameter.tied_layers}
-        # DeepSpeed saves a layer without parameters too, but a tied head only with its embedding.
+        # DeepSpeed also saves a layer without parameters. It saves a tied head only in the file of the embedding.
         layers = [layer for layer in range(self._manifest.layers) if layer not in tied]
         ranks, replicas = range(self._tensor), range(self._manifest.data_parallel)
         files: dict[str, FileEntry] = {}

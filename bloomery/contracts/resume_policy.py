@@ -27,7 +27,7 @@ TOKENIZER = "tokenizer"
 """Key of the tokenizer's digest in the table of policies. It is not a configuration key, but it has a policy, because
 the tokenizer decides the samples' token ids."""
 INITIAL = "initial"
-"""Key of the digest of the checkpoint that the training started with. It is not a configuration key either."""
+"""Key of the digest of the checkpoint that the training started with. It is not a configuration key."""
 
 
 class Policy(StrEnum):

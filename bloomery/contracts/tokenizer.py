@@ -93,7 +93,7 @@ def special_tokens(folder: Path) -> dict[str, str]:
 
 
 def write_companions(folder: Path, roles: Mapping[str, str], *, prefix_space: bool = False) -> None:
-    """Write the two files beside tokenizer.json that `AutoTokenizer.from_pretrained` reads. They hold no other content.
+    """Write the two files beside tokenizer.json that `AutoTokenizer.from_pretrained` reads.
 
     Args:
         folder: folder of the tokenizer.

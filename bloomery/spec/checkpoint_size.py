@@ -37,9 +37,9 @@ REFERENCE_SAMPLES = 2
 REFERENCE_LENGTH = 64
 """Samples of the reference logits, and tokens of each. 2 x 64 x 250,880 rows x 4 bytes already take 128 MB."""
 SUMMARY_SAMPLES = 8
-"""Longer samples whose logits the reference summarises."""
+"""Number of longer samples, for which the reference has a summary of the logits."""
 _SUMMARY_ENTRIES = 64
-"""Vocabulary entries whose logits a summary holds for each position (`bloomery.checkpoint.reference.ENTRIES`)."""
+"""Number of logits that a summary holds for each position (`bloomery.checkpoint.reference.ENTRIES`)."""
 
 _FLAT_ALIGNMENT = 2
 """DeepSpeed pads each replica's part of a group to a multiple of this number of elements

@@ -20,22 +20,22 @@ if TYPE_CHECKING:
     from bloomery.config.run import RunConfig
 
 WRITER_THREADS = 2
-"""Threads that load layers while one thread writes."""
+"""Number of threads that load layers while one thread writes."""
 SLICE_BYTES = 1 << 28
 """Largest size of a slice of the head's fp32 matrix."""
 CHUNK_BYTES = 1 << 27
 """Largest size of the logits that are in memory at one time while a summary is made."""
 MAX_NEW_TOKENS = 32
-"""Most tokens of a greedy text."""
+"""Largest number of tokens of a greedy text."""
 MIN_NEW_TOKENS = 4
-"""Fewest tokens of a greedy text."""
+"""Smallest number of tokens of a greedy text."""
 
 _PARAMETERS_PER_PASS = 20_000_000_000
-"""Parameters that all passes of the greedy continuation may read together. One pass reads every parameter once."""
+"""Largest number of parameters that all passes of the greedy continuation read. One pass reads every parameter once."""
 _RUNTIME_BYTES = 1 << 30
 """Memory of Python, torch and transformers without a model."""
 _SCORE_COPIES = 4
-"""Matrices of attention scores [heads, length, length] that transformers holds at the same time."""
+"""Number of matrices of attention scores [heads, length, length] that transformers holds at the same time."""
 _PARAMETERS_PER_THREAD = 500_000_000
 _MOST_THREADS = 16
 _DISK_BYTES_PER_SECOND = 100e6
@@ -50,7 +50,7 @@ _LEAST_SECONDS = 1800
 
 @dataclass(frozen=True)
 class ExportResources:
-    """What the job of an export requests."""
+    """Resources that the job of an export requests."""
 
     memory_bytes: int
     threads: int
@@ -69,8 +69,8 @@ class ExportResources:
 
 
 def new_tokens(parameters: int) -> int:
-    """Return the number of tokens of a greedy continuation. Large models get fewer, because each token reads them
-    once."""
+    """Return the number of tokens of a greedy continuation. Large models get fewer tokens, because each token needs one
+    pass over all parameters."""
     return max(MIN_NEW_TOKENS, min(MAX_NEW_TOKENS, _PARAMETERS_PER_PASS // max(1, parameters)))
 
 
@@ -98,7 +98,7 @@ def resources_of_export(config: RunConfig) -> ExportResources:
 
 
 def _writing(model: ModelConfig, rows: int, written: int) -> int:
-    """Return the bytes of the layers in memory while the model is written: one for each thread and one more."""
+    """Return the bytes in memory while the model is written: one layer for each thread, and one more layer."""
     layers: Counter[int] = Counter()
     for parameter in declare(model, rows):
         layers[parameter.layer] += parameter.count

@@ -41,12 +41,12 @@ _CLASSIC: dict[str, tuple[Any, ...]] = {
     "rotary_percent": (1.0, None),
     "num_experts": (None, 1, [1]),
 }
-"""Arguments that must have one of these values, because no other value gives a network that Bloomery describes."""
+"""Arguments that must have one of these values, because Bloomery supports no network with another value."""
 
 
 @dataclass(frozen=True)
 class Arguments:
-    """What `mp_rank_00_model_states.pt` states about a training."""
+    """Facts about a training in `mp_rank_00_model_states.pt`."""
 
     path: Path
     values: Mapping[str, Any]
@@ -54,7 +54,7 @@ class Arguments:
     iteration: int
     consumed_tokens: int
     entries: int | None
-    """Entries of the tokenizer. None if the file does not state them."""
+    """Number of entries of the tokenizer. None if the file does not state it."""
 
     @property
     def dtype(self) -> str:
@@ -65,7 +65,7 @@ class Arguments:
         """Return the section `model` of the network.
 
         Args:
-            keys: names of the tensors beside the token embedding, without the names of its modules' layers.
+            keys: names of the tensors in the layer of the token embedding.
             layers: number of blocks in the files.
             learned_rows: number of learned positions in the files; None if the files have none.
             tied: whether the output head is the token embedding.
@@ -112,7 +112,7 @@ class Arguments:
             return ModelConfig.model_validate(settings)
         except ValidationError as error:
             raise self._error(
-                f"the arguments describe no network of Bloomery: {wrong_values(error, ModelConfig)}",
+                f"the arguments describe no network that Bloomery supports: {wrong_values(error, ModelConfig)}",
                 "the arguments of a GPT",
             ) from error
 
@@ -132,7 +132,7 @@ class Arguments:
         if not (self.values.get("bias_gelu_fusion") or self.values.get("openai_gelu")):
             raise self._error(
                 "the training used the exact GELU (bias_gelu_fusion and openai_gelu are off)",
-                "the tanh approximation of GELU, which BLOOM, GPT-2 and GPT-NeoX compute here",
+                "the tanh approximation of GELU, with which BLOOM, GPT-2 and GPT-NeoX are exported",
             )
 
     def _number(self, name: str) -> int:

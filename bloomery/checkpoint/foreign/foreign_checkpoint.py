@@ -33,7 +33,10 @@ _NAMED = 5
 
 
 class ForeignCheckpoint(ABC):
-    """A checkpoint that Megatron-DeepSpeed wrote (`export.proof.split_model.Pieces`, `export.layers.WeightSource`)."""
+    """A checkpoint that Megatron-DeepSpeed wrote.
+
+    It implements `export.proof.split_model.Pieces` and `export.layers.WeightSource`.
+    """
 
     kind: str
     """Name of the layout for users."""
@@ -110,7 +113,7 @@ class ForeignCheckpoint(ABC):
 
     @abstractmethod
     def _check_layer(self, number: int, parameters: Sequence[Parameter]) -> None:
-        """Check that the files of a layer hold no tensor beside those of `parameters`."""
+        """Check that the files of a layer hold no tensor other than those of `parameters`."""
 
     def another_reader(self) -> ForeignCheckpoint:
         """Return this checkpoint, opened again, so that another thread can read it at the same time."""
@@ -120,7 +123,7 @@ class ForeignCheckpoint(ABC):
         """Hash every file, and check the names, shapes and types of all tensors and the equality of all replicas.
 
         Raises:
-            DriftError: replicas differ, and the user has not said what to do.
+            DriftError: replicas differ, and `on_drift` is None.
             CheckFailedError: a tensor has another shape or type.
             InputError: a file is damaged, or holds unknown tensors.
         """
@@ -166,7 +169,7 @@ class ForeignCheckpoint(ABC):
         )
 
     def shards(self, parameter: Parameter) -> list[torch.Tensor]:
-        """Return the parameter's tensor on each tensor rank. Replicas that differ are replaced as `on_drift` says.
+        """Return the parameter's tensor on each tensor rank. Replicas that differ are replaced as `on_drift` states.
 
         Raises:
             CheckFailedError: a file has changed since it was hashed.
@@ -179,7 +182,7 @@ class ForeignCheckpoint(ABC):
             return found
         if self.on_drift == "rank0":
             return [found[0]] * len(found)
-        # One copy is added at a time, so that memory holds one sum, whatever the number of ranks is.
+        # One copy is added at a time, so that memory holds only one sum for any number of ranks.
         total = torch.zeros(found[0].shape, dtype=torch.float64)
         for each in found:
             total += each

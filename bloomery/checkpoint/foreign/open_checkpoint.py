@@ -21,7 +21,8 @@ def open_checkpoint(folder: Path, dtype: str | None, on_drift: OnDrift | None) -
         on_drift: value that replaces differing replicas; None if they are an error.
 
     Raises:
-        InputError: the folder has another layout, a file is missing or damaged, or the network is another one.
+        InputError: the folder has another layout, a file is missing or damaged, or Bloomery does not support the
+            network.
     """
     if not folder.is_dir():
         raise InputError("there is no such folder", where=str(folder), expected="the folder of a checkpoint")
@@ -32,7 +33,7 @@ def open_checkpoint(folder: Path, dtype: str | None, on_drift: OnDrift | None) -
             expected="a checkpoint of Megatron-DeepSpeed; export this one with `bloomery export model`",
         )
     if any((folder / FOLDER).glob(f"*/{FILE}")):
-        # A universal checkpoint holds fp32 weights. In the type of the training they are the weights that it used.
+        # A universal checkpoint holds fp32 weights. Rounded to the training's type, they equal the trained weights.
         return Universal(folder, rounded=dtype not in (None, "float32") and dtype == read_arguments(folder).dtype)
     if layer_files(folder):
         return LayerFiles(folder, on_drift)

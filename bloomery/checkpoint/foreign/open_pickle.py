@@ -61,7 +61,8 @@ class StandIn:
 def open_pickle(path: Path) -> dict[str, Any]:
     """Open a file of `torch.save`. Its tensors stay on the disk until they are read.
 
-    Files in torch's format before version 1.6 cannot be mapped. They are read into memory, and a message says so.
+    Files in torch's format before version 1.6 cannot be memory-mapped. They are read into memory, and a message is
+    printed.
 
     Raises:
         InputError: the file is not a dictionary of tensors and plain data, or it names code of other packages.
@@ -74,7 +75,7 @@ def open_pickle(path: Path) -> dict[str, Any]:
         refused = sorted(name for name in names if not _has_stand_in(name) and not _is_torch(name))
         stand_ins = [(type("StandIn", (StandIn,), {}), name) for name in sorted(names) if _has_stand_in(name)]
     except MemoryError as error:
-        # Names are short. A damaged length made the scan ask for more memory than the machine has.
+        # Names are short, so a lack of memory means that a length in the file is damaged.
         raise _damaged(path, ValueError(str(error))) from error
     except Exception as error:
         raise _damaged(path, error) from error

@@ -1,4 +1,4 @@
-"""Choose the transformers family that computes a network exactly, or name the keys that would have one."""
+"""Choose the transformers family that computes a network exactly, or name the keys that must change for one."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def exact_family(model: ModelConfig) -> Family | None:
 
 
 def nearest(model: ModelConfig) -> tuple[Family, dict[str, object]]:
-    """Return the family that needs the fewest other keys, and these keys of the section `model` with right values.
+    """Return the family for which the fewest keys of the section `model` must change, and these keys with right values.
 
-    If several families need as many, it is one with the network's own positions.
+    If several families need equally many changes, one that keeps the network's positions is returned.
     """
     lacking = [(family, family.lacks(model)) for family in FAMILIES]
     return min(lacking, key=lambda each: (len(each[1]), "positions" in each[1]))
@@ -49,7 +49,7 @@ def family_for_export(model: ModelConfig) -> Family:
         raise ConfigError(
             f"no class of transformers computes this network exactly: {keys_of(has)}",
             where="the run's configuration",
-            expected=f"{keys_of(wanted)}, which {near.architecture} computes; or the key export.enabled false, which "
-            "ends the run with its training",
+            expected=f"{keys_of(wanted)}, which {near.architecture} computes; or the key export.enabled false, so "
+            "that the run ends after its training",
         )
     return family

@@ -52,7 +52,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Family:
-    """Table of one family: everything that the export and the import know about a class of transformers.
+    """Table of one family: all facts about a class of transformers that the export and the import use.
 
     The split rule of each parameter is its placement (`bloomery.spec.placement`), which all families share.
     """
@@ -74,13 +74,13 @@ class Family:
     config: Callable[[ModelConfig], dict[str, Any]]
     """Function that returns the values of config.json that the network determines."""
     fixed: Mapping[str, object]
-    """Values that config.json must have to be one of our networks. They are written and checked."""
+    """Values that config.json must have. The export writes them. The import refuses a model with other values."""
     model: Callable[[Mapping[str, Any]], dict[str, Any]]
     """Function that returns the keys of the section `model` from the values of config.json."""
     needs_4h: bool = False
     """Whether the feed-forward width must be 4 x hidden_size."""
     buffers: tuple[str, ...] = ()
-    """Ends of the names of tensors that old weight files contain, although they are no weights, such as masks."""
+    """Suffixes of the names of tensors in old weight files that are not weights, such as masks."""
 
     saved_head: str = HEAD
     """Name of the output head's matrix in weight files. Transformers renames it when it loads or saves a model."""
