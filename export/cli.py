@@ -145,16 +145,16 @@ def deepspeed(
         float,
         typer.Option(
             min=0,
-            help="Maximum difference between the fp32 logits of the written model and of the checkpoint's pieces, "
-            "relative to the largest logit.",
+            help="Maximum difference between the fp32 logits of the written model and of the checkpoint's unmerged "
+            "weights, relative to the largest logit.",
         ),
     ] = 1e-4,
     max_shard_size: MaxShardSize = "5GB",
 ) -> None:
     """Export a checkpoint of Megatron-DeepSpeed as a transformers model.
 
-    The model's folder is created only if the exported model gives the same logits as the pieces of the checkpoint. The
-    checkpoint's files are read without running any code that they name.
+    The model's folder is created only if the exported model gives the same logits as the unmerged weights of the
+    checkpoint. The checkpoint's files are read without running any code that they name.
     """
     from export.foreign_export import ForeignSettings, export_foreign
 

@@ -106,9 +106,10 @@ def _drift(source: ForeignSource) -> str:
 
 def _parity(parity: Parity) -> str:
     return (
-        f"The fp32 logits of this model were compared with the logits that the pieces of the checkpoint's tensor ranks "
-        f"give, at {parity.tokens:,} positions of {parity.samples} samples of random tokens. The pieces are computed "
-        "without transformers and without merging. The largest difference, relative to the largest logit, is "
+        "The fp32 logits of this model were compared with logits that were computed from the weights of each tensor "
+        "rank of the checkpoint. This computation used neither transformers nor merged weights. The comparison covers "
+        f"{parity.tokens:,} positions of {parity.samples} samples of random tokens. The largest difference, relative "
+        "to the largest logit, is "
         f"{parity.max_difference:.3g} (allowed: {parity.tolerance:g}). The most likely token is the same at "
         f"{100 * parity.argmax_agreement:.2f} % of the positions. `parity.json` records this check and the digest of "
         "every other file in this folder."

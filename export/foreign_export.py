@@ -1,7 +1,7 @@
 """Export a checkpoint of Megatron-DeepSpeed, which another project trained, as a transformers model.
 
-The proof needs no reference of the training. The written model is compared with the forward pass of the pieces on the
-tensor ranks, which uses neither transformers nor merged weights.
+The proof needs no reference of the training. The written model is compared with a forward pass that uses the weights of
+each tensor rank, and neither transformers nor merged weights.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def export_foreign(source: Path, target: Path, settings: ForeignSettings) -> Par
         shutil.rmtree(failed, ignore_errors=True)
     say(
         f"exported {checkpoint.folder.name} to {target}: {parity.parameters:,} parameters, logits differ from those of "
-        f"the checkpoint's pieces by at most {parity.max_difference:.2g} of the largest logit"
+        f"the checkpoint's unmerged weights by at most {parity.max_difference:.2g} of the largest logit"
     )
     return parity
 
@@ -137,7 +137,7 @@ def _dtype(checkpoint: ForeignCheckpoint, wanted: str | None) -> str:
 
 
 def _tokenizer(checkpoint: ForeignCheckpoint, folder: Path | None) -> TokenizerFacts:
-    """Return the facts of the tokenizer. Without a tokenizer, the entries are those that the checkpoint states."""
+    """Return the facts of the tokenizer. Without a tokenizer, the checkpoint states the number of entries."""
     if folder is None:
         return TokenizerFacts(checkpoint.entries, {"bos": None, "eos": None, "pad": None})
     found = read_tokenizer(folder, checkpoint.arguments.entries)
@@ -179,7 +179,7 @@ def _write(
 
 def _prove(written: Written, checkpoint: ForeignCheckpoint, tolerance: float, failed: Path) -> Comparison:
     """Prove the written model. If it is wrong, rename its folder to `failed`, so that it can be inspected."""
-    say("proof: compute the logits of the checkpoint's pieces")
+    say("proof: compute the logits of the checkpoint's unmerged weights")
     reference = split_reference(checkpoint, written.vocabulary)
     try:
         return prove(written, checkpoint, reference, tolerance, failed=failed)

@@ -1,6 +1,6 @@
 """Render the model card, README.md, and draw its loss curve.
 
-Every number comes from the run's files. The card leaves out what the run did not record.
+Every number comes from the run's files. The card leaves out facts that the run did not record.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _how_to_load(facts: CardFacts) -> str:
         "print(tokenizer.decode(model.generate(**inputs, max_new_tokens=20)[0]))\n"
         "```\n\n"
         f'On the Hub, `revision="{facts.checkpoint}"` loads exactly this checkpoint, '
-        "also after a newer one is published."
+        "even after a newer one is published."
     )
 
 

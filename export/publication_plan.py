@@ -48,7 +48,7 @@ class PlannedRevision(BaseModel):
 
 
 class PublicationPlan(BaseModel):
-    """What a publication would do."""
+    """Plan of a publication: its target, and the files of each revision."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -58,11 +58,11 @@ class PublicationPlan(BaseModel):
     repository: str
     """`owner/name` on the Hub, or the path of the folder."""
     exists: bool
-    """Whether the repository exists. A local copy is always made anew."""
+    """Whether the repository exists. In a local folder, all files are written again."""
     visibility: Literal["private", "public", "local"]
     """Visibility after the publication. An existing repository keeps its visibility."""
     reason: str | None = None
-    """Why no Hub is used."""
+    """Reason why no Hub is used."""
     revisions: list[PlannedRevision]
 
 

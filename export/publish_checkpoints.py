@@ -111,7 +111,7 @@ def _exported(
     try:
         bundle, parity = model_bundle(each.exported, publish.model_repository)
     except CheckFailedError as error:
-        # The folder is ours. A file that changed since the export is exported again.
+        # No user edits this folder. If a file has changed since the export, the checkpoint is exported again.
         say(f"{error}; exporting {each.name} again")
         export_model(export, paths, each.exported, checkpoint_name=each.name, max_shard_bytes=max_shard_bytes)
         bundle, parity = model_bundle(each.exported, publish.model_repository)

@@ -50,7 +50,7 @@ class FolderTarget:
     """A local folder."""
 
     reason: str
-    """Why no Hub is used."""
+    """Reason why no Hub is used."""
 
 
 def find_target(stage: PublishStage, bundle: Bundle) -> HubTarget | FolderTarget:

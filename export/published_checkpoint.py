@@ -110,7 +110,7 @@ def choose_every(paths: RunPaths, model: str, every: int, final: str) -> list[Ch
             f"the run kept no checkpoint at a multiple of {every} iterations",
             where=str(paths.checkpoints),
             expected=f"--every with a number that divides the iteration of a kept checkpoint (the newest: {found}); "
-            "training.checkpoint.keep_every_iterations keeps checkpoints",
+            "set training.checkpoint.keep_every_iterations to keep checkpoints",
         )
     return [CheckpointPaths.of(paths, model, folder) for folder in reversed(chosen) if folder.name != final]
 

@@ -55,7 +55,7 @@ def corpus(facts: CardFacts, records: RunRecords) -> str | None:
 
 
 def _amount(facts: CardFacts, index: IndexManifest) -> str:
-    """Say how often the training reads its text."""
+    """Return sentences that state how often the training reads its text."""
     unique = sum(entry.tokens for entry in index.languages.values())
     epochs = sum(entry.tokens * entry.epochs for entry in index.languages.values()) / max(1, unique)
     text = (

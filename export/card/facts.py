@@ -1,4 +1,4 @@
-"""Collect what the model card knows about a run.
+"""Collect the facts about a run that the model card states.
 
 Everything comes from the run's own files. If a file is missing, the card leaves out its facts.
 """
@@ -80,7 +80,7 @@ class CardFacts:
 
 @dataclass(frozen=True)
 class RunRecords:
-    """What the run recorded until the exported checkpoint. An empty or None field means that the file is missing."""
+    """Records of the run until the exported checkpoint. An empty or None field means that the file is missing."""
 
     languages: dict[str, dict[str, Any]] | None
     """Facts of each language of the corpus with a weight above 0 (corpus/mixture.json)."""
@@ -97,7 +97,7 @@ class RunRecords:
     recipe: dict[str, dict[str, Any]]
     """Sections of the configuration of the data stages, by the section's name."""
     stale: Stale | None
-    """Why the training is older than its inputs; None if it is up to date."""
+    """Reason why the training is older than its inputs; None if it is up to date."""
 
     @property
     def all_languages(self) -> list[str]:
@@ -112,7 +112,7 @@ class RunRecords:
 
     @property
     def languages_without_validation(self) -> list[str]:
-        """Languages of the training of which the index has no validation set."""
+        """Languages of the training for which the index has no validation set."""
         if self.index is None:
             return []
         trained = {entry.language for entry in self.index.train if entry.samples}

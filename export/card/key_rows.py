@@ -10,7 +10,7 @@ from typing import Any
 def key_rows(value: object, key: str = "") -> Iterator[tuple[str, str]]:
     """Yield each key with its value as JSON. Keys of nested sections are joined with dots, such as `optimizer.beta1`.
 
-    Lists, and mappings without keys, are values.
+    A list counts as one value, and so does an empty mapping.
     """
     if isinstance(value, Mapping) and value:
         for name, inner in value.items():

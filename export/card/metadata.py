@@ -33,7 +33,7 @@ def front_matter(facts: CardFacts, records: RunRecords) -> dict[str, Any]:
 
 
 def _results(record: ValidationRecord) -> list[dict[str, Any]]:
-    """Return an entry for each validation set whose loss is finite, as the Hub's specification of cards has it."""
+    """Return an entry for each validation set whose loss is finite, in the form that the Hub specifies."""
     return [
         {
             "task": dict(_TASK),
@@ -51,5 +51,5 @@ def _results(record: ValidationRecord) -> list[dict[str, Any]]:
 
 
 def _rounded(value: float) -> float:
-    """Round to six significant digits. YAML of more digits would only show the noise of the last bits."""
+    """Round to six significant digits. More digits would only show rounding errors."""
     return round(value, max(0, 5 - math.floor(math.log10(value)))) if value > 0 else value

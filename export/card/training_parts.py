@@ -45,7 +45,10 @@ def network(facts: CardFacts) -> str:
 def _weights(facts: CardFacts) -> str:
     if facts.rounded_to is None:
         return facts.dtype
-    return f"{facts.dtype}: the fp32 master weights of the training, which computed with them in {facts.rounded_to}"
+    return (
+        f"{facts.dtype}: the fp32 master weights of the training, whose network computed with these weights rounded to "
+        f"{facts.rounded_to}"
+    )
 
 
 def training(facts: CardFacts) -> str:
@@ -101,7 +104,7 @@ def _rampup(batch: BatchConfig) -> str:
 def _model_flops(facts: CardFacts) -> float:
     """Return the operations of the samples that the model was trained on, forward and backward, without recomputation.
 
-    A curriculum shortens samples, so the operations are then summed over the stretches of equal length.
+    A curriculum shortens samples, so the operations are then summed over the ranges of iterations with equal length.
     """
     model, manifest, settings = facts.model, facts.manifest, facts.trained
     if settings.curriculum is None:

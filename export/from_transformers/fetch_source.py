@@ -64,11 +64,15 @@ def fetch_source(name: str) -> Source:
     sizes = hub.files(repository, commit)
     where = f"{hub.endpoint}/{repository} at {commit}"
     if CONFIG_NAME not in sizes:
-        raise InputError(f"has no {CONFIG_NAME}", where=where, expected="the repository of a transformers model")
+        raise InputError(
+            f"the repository has no {CONFIG_NAME}", where=where, expected="the repository of a transformers model"
+        )
     weights = _matching(sizes, _SAFETENSORS) or _matching(sizes, _PICKLES)
     if not weights:
         raise InputError(
-            "has no weights", where=where, expected=f"files such as {_SAFETENSORS[0]} or {_PICKLES[0]} at the top level"
+            "the repository has no weights",
+            where=where,
+            expected=f"files such as {_SAFETENSORS[0]} or {_PICKLES[0]} at the top level",
         )
     wanted = [*weights, *_matching(sizes, _SMALL)]
     say(f"download {format_bytes(sum(sizes[path] for path in wanted))} of {repository} at {commit}")
@@ -93,7 +97,7 @@ def _cached(name: str, repository: str, revision: str | None) -> Source:
         return Path(snapshot_download(repository, revision=revision, allow_patterns=patterns, local_files_only=True))
 
     try:
-        # The cache knows which files the repository has, so an interrupted download is an error.
+        # The cache contains the list of the repository's files, so an interrupted download is an error.
         folder = complete(_SAFETENSORS)
         if not _matching([path.name for path in folder.iterdir()], _SAFETENSORS):
             folder = complete(_PICKLES)

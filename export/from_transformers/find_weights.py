@@ -1,7 +1,7 @@
 """Find the weight files of a transformers folder, and read single tensors from them.
 
 A folder has `model.safetensors`, several safetensors files with an index, or the older files `pytorch_model*.bin`. The
-older files are pickles, so they are only unpickled into tensors. One file is open at a time.
+older files are pickles, of which only tensors are unpickled. One file is open at a time.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class _Pickle:
             raise
         except Exception as error:  # a damaged file makes the unpickler fail with almost any error
             raise InputError(
-                "not a file of tensors: it is damaged, or it holds more than tensors, which is not safe to read",
+                "the file is damaged, or it holds more than tensors, which is not safe to read",
                 where=str(path),
                 expected=f"{_COMPLETE}; or the same model as safetensors files",
             ) from error

@@ -1,4 +1,4 @@
-"""Import a transformers model as a checkpoint of any layout, and prove that the checkpoint computes the same.
+"""Import a transformers model as a checkpoint of any layout, and prove that the checkpoint computes the same logits.
 
 The imported folder has the layout of a run's folder, so `bloomery export model` exports it like a run:
 
@@ -104,7 +104,7 @@ def import_model(
     _check_layout(network.model, layout)
     weights = SourceWeights(source.folder, network, precision)
     if weights.is_rounded:
-        say(f"the weights are rounded to {weights.precision}; an export is not bit-equal to the source")
+        say(f"the weights are rounded to {weights.precision}; an export will not equal the source bit for bit")
     try:
         with atomic_folder(output) as folder:
             entries = copy_tokenizer(

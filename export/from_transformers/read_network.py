@@ -1,7 +1,7 @@
 """Read which network a transformers folder contains, from its config.json.
 
-The class of transformers fills in the defaults and translates old names of keys, so that a key that config.json leaves
-out has the value that transformers would use. The table of the family then decides whether the training computes
+The class of transformers fills in the defaults and translates old names of keys. A key that config.json leaves out
+therefore has the value that transformers would use. The table of the family then decides whether the training computes
 exactly this network.
 """
 
@@ -25,7 +25,7 @@ from bloomery.spec.transformers_families.family import Family
 CONFIG_NAME = "config.json"
 _FAMILIES = ", ".join(f"{family.model_type!r} ({family.title})" for family in FAMILIES)
 _IGNORED = ("attn_implementation", "experts_implementation", "name_or_path")
-"""Keys that choose how transformers computes, or where the model came from."""
+"""Keys that select how transformers computes, or that state where the model came from."""
 _COMPUTED = "a model that Bloomery computes exactly"
 
 

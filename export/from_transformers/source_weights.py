@@ -57,7 +57,7 @@ class SourceWeights:
         return set(self._dtypes.values())
 
     def _add(self, path: Path) -> None:
-        """Note the tensors of one file."""
+        """Record the tensors of one file."""
         opened, family = self._opened(path), self.network.family
         for own in opened.names():
             name = family.loaded_name(own)

@@ -154,7 +154,7 @@ def with_greedy_texts(
 ) -> Comparison:
     """Continue prompts greedily with the exported model, and check that the checkpoint's pieces choose the same tokens.
 
-    The pieces compute each text once. At each new token, the exported model's choice must be their most likely token.
+    The pieces compute each text once. Each token that the exported model chose must be their most likely token.
     If two tokens are equally likely within the tolerance, either one is right.
 
     Args:

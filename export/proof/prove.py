@@ -75,8 +75,8 @@ def prove(
                 f"the first module whose output differs from that of the checkpoint's weights is {found.name} (by "
                 f"{found.difference:.3g} of its largest element)"
                 if found
-                else "every module computes the same as the checkpoint's weights, so the reference logits belong to "
-                "other weights"
+                else "every module computes the same output as with the checkpoint's weights, so the reference logits "
+                "belong to other weights"
             )
             raise CheckFailedError(f"{error.what}; {where}", where=error.where, expected=error.expected) from error
         if tokenizer is None:
@@ -128,7 +128,7 @@ def _read(written: Written) -> tuple[Any, Any]:
     """Return the tokenizer, or None, and the configuration of the written model, as transformers reads them."""
     from transformers import AutoConfig, AutoTokenizer
 
-    # With `trust_remote_code=False`, transformers also does not ask on the terminal whether to run such code.
+    # With `trust_remote_code=False`, transformers does not ask on the terminal either whether to run such code.
     options = {"local_files_only": True, "trust_remote_code": False}
     with _loading(written.folder):
         config = AutoConfig.from_pretrained(written.folder, **options)

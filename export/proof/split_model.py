@@ -1,5 +1,5 @@
-"""Compute with the pieces of a checkpoint's tensor ranks, as the training does: each rank computes its part, and the
-parts are added.
+"""Compute with the weights of each tensor rank, as the training does: each rank computes its part, and the parts are
+added. These unmerged weights are called the pieces of the checkpoint.
 
 This forward pass uses no code of transformers and no merged weight. It shows where a wrong export differs, and it is
 the reference of checkpoints that have none.

@@ -1,4 +1,4 @@
-"""Make the reference of a checkpoint that has none, from the pieces of its tensor ranks and random tokens."""
+"""Compute a reference for a checkpoint that has none, from its pieces and random tokens."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NAME = "random tokens"
 
 
 def split_reference(pieces: Pieces, entries: int) -> Reference:
-    """Return the logits and summaries that the pieces compute for random tokens. Equal pieces give equal tokens.
+    """Return the logits and summaries that the pieces compute for random tokens. Equal calls use equal tokens.
 
     Args:
         pieces: the checkpoint's weights on each tensor rank.

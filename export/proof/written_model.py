@@ -31,7 +31,7 @@ class _FirstBlockReachedError(Exception):
 
 
 class _FirstBlock(nn.Module):
-    """Module in the place of the blocks."""
+    """Module that replaces the blocks, and ends the forward pass when it is called."""
 
     def forward(self, *arguments: Any, **options: Any) -> None:
         raise _FirstBlockReachedError(arguments, options)
