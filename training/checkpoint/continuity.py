@@ -110,7 +110,7 @@ def check_continuity(trainer: Trainer, folder: Path, manifest: CheckpointManifes
 def check_initial_weights(trainer: Trainer, folder: Path, manifest: CheckpointManifest) -> Continuity | None:
     """Compare the loss and the logits of initial weights with the reference of their checkpoint. Collective.
 
-    Masked rows, of which the trainer and the checkpoint may have different numbers, are not compared.
+    Masked rows are not compared, because the trainer and the checkpoint may have different numbers of them.
     Return None if the checkpoint has no reference.
 
     Raises:
@@ -143,8 +143,8 @@ def _read_reference(path: Path, rows: int, *, finite: bool) -> tuple[torch.Tenso
     """Return the reference tokens and logits in a checkpoint's file. `rows` is the number of embedding rows.
 
     Raises:
-        CheckFailedError: the file is damaged although its hash matches, or it does not fit the network, or
-            its logits are not finite although `finite` requires it.
+        CheckFailedError: the file is damaged although its hash matches, or it does not fit the network. With `finite`,
+            the error is also raised if the logits are not finite.
     """
     try:
         reference = load_file(path)

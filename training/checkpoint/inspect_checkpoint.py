@@ -283,7 +283,7 @@ def _groups(state: Any) -> list[dict[str, StoredTensor]] | None:
 def _fits(
     state: Any, groups: list[dict[str, StoredTensor]], flat: FlatState, own: list[Parameter], replica: int
 ) -> bool:
-    """Whether the positions of parameters in a file are those of the layout, and its tensors are long enough."""
+    """Return whether the positions of parameters in a file are those of the layout and its tensors are long enough."""
     names = {each.name: engine_name(each) for each in own}
     expected = [{names[name]: place for name, place in slices.items()} for slices in flat.slices(replica)]
     try:

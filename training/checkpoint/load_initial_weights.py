@@ -81,7 +81,7 @@ def _read(trainer: Trainer, place: str, index: IndexManifest) -> CheckpointManif
         raise CheckFailedError(
             "the checkpoint has changed since the workflow started",
             where=str(folder),
-            expected="the same checkpoint until the training has saved its own first one; start the workflow again",
+            expected="the same checkpoint until the training has saved its first checkpoint; start the workflow again",
         )
     refuse_other_network(manifest, stage.model, stage.training.parallel.tensor)
     tokenizer = tokenizer_file(place)

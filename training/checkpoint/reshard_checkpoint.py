@@ -1,8 +1,8 @@
 """Write a checkpoint again for another layout, in one process: `bloomery checkpoint reshard`.
 
-A training loads a checkpoint of any layout, so it does not need this. Resharding is useful to move a checkpoint to
-machines with fewer or more GPUs, and for other programs that need certain files. No element is computed, so all
-weights, master weights and moments stay equal bit for bit.
+A training loads a checkpoint of any layout, so it does not need this command. Resharding is useful if a checkpoint is
+moved to machines with fewer or more GPUs, or if another program needs files of a certain layout. No value is computed,
+so all weights, master weights and moments stay equal bit for bit.
 """
 
 from __future__ import annotations
