@@ -4,15 +4,15 @@
     python bench/export.py FOLDER --layers 4 --flat-layers 2 4  # a quick trial
 
 The program fabricates checkpoints with random weights and without optimizer state in FOLDER. The first one has the
-network of BLOOM-7B1, TP 4 x PP 4 and bf16, but samples of 128 tokens: the proof computes every position of 8 samples in
+network of BLOOM-7B1, TP 4 x PP 4 and bf16, but samples of 128 tokens. The proof computes every position of 8 samples in
 fp32, which takes too long at 2,048 tokens on two cores. These steps run in turn, each in its own process,
 after the checkpoint has been dropped from the page cache:
 
 - disk: a file of 4 GB is written and synced, before and after the other steps.
-- export: the real export. Its writing (read, merge, hash, write, sync) and its proof are timed apart.
+- export: the real export. Its writing (read, merge, hash, write, sync) and its proof are timed separately.
 - peer: all weights are loaded in bf16 and saved with transformers' `save_pretrained`, then synced.
 
-Networks with 8 and with 48 layers of one width are exported, too. The exit code is 1 if a limit is exceeded.
+Two networks of the same width, with 8 and with 48 layers, are exported, too. The exit code is 1 if a limit is exceeded.
 """
 
 from __future__ import annotations

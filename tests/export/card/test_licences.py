@@ -8,8 +8,8 @@ from huggingface_hub import ModelCard
 
 from export.card.licences import licence_metadata
 
-# Ten licences by their SPDX identifiers (spdx.org/licenses), and what the page
-# huggingface.co/docs/hub/repositories-licenses lists for them. None: the page does not list the licence.
+# SPDX identifiers of ten licences (spdx.org/licenses), and their identifiers on the page
+# huggingface.co/docs/hub/repositories-licenses. None means that the page does not list the licence.
 LICENCES = [
     ("Apache-2.0", "apache-2.0"),
     ("MIT", "mit"),

@@ -38,7 +38,7 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for kind in NETWORKS:
         make_source(folder / kind, kind)
         make_source(folder / f"{kind}-untied", kind, tied_embeddings=False, dtype="float32")
-    # A short length makes the greedy texts of the export short, which read every block for each token.
+    # The greedy texts of the export read every block for each token. A short length makes these texts short.
     make_source(folder / "deep", "gpt_neox", layers=101, sequence_length=8)
     return folder
 
@@ -92,7 +92,7 @@ FAMILIES = ("bloom", "gpt2", "gpt_neox-untied", "gpt2-untied", "gpt_neox", "bloo
 @pytest.mark.slow
 @pytest.mark.parametrize(("number", "size"), list(enumerate(SIZES)), ids=[f"TP{t}xPP{p}" for t, p in SIZES])
 def test_an_import_and_an_export_of_every_layout_keep_every_bit(sources, tmp_path, number, size):
-    # Each size of each dimension meets all families, because 6 families and 3 pipeline sizes take turns.
+    # The shift after each cycle pairs each pipeline size with all families, and each tensor size with three families.
     source = FAMILIES[(number + number // len(FAMILIES)) % len(FAMILIES)]
     import_model(str(sources / source), tmp_path / "in", Layout(*size))
     checkpoint = imported_checkpoint(tmp_path / "in")
@@ -166,6 +166,6 @@ def test_equal_imports_have_equal_bytes(sources, tmp_path):
     for name in ("a", "b"):
         import_model(str(sources / "bloom"), tmp_path / name / "in", Layout(2, 2))
     names = [path.relative_to(tmp_path / "a") for path in sorted((tmp_path / "a").rglob("*")) if path.is_file()]
-    # Only the keys to copy name the folder itself.
+    # Only model.yaml contains the path of the folder.
     different = [name for name in names if (tmp_path / "a" / name).read_bytes() != (tmp_path / "b" / name).read_bytes()]
     assert different == [Path("in/model.yaml")]

@@ -201,7 +201,7 @@ def test_a_checkpoint_of_1000_files_is_described_in_less_than_2_seconds(
 ) -> None:
     raw = stage(tensor=16, pipeline=4, data=2).model_dump(mode="json")
     raw["model"] |= {"layers": 44, "hidden_size": 16, "heads": 16}
-    # Nothing need survive a power failure.
+    # The files of this test need not survive a power failure.
     monkeypatch.setattr("os.fsync", lambda _descriptor: None)
     checkpoint = _write(tmp_path, TrainStage.model_validate(raw))
     tries = []

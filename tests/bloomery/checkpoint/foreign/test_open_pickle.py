@@ -63,7 +63,7 @@ def test_objects_of_megatron_become_stand_ins_that_keep_their_values(tmp_path, z
 
 def test_classes_that_another_package_declared_safe_do_not_replace_stand_ins(tmp_path):
     made = fabricate_layers(tmp_path)
-    # Torch keeps all classes of a name in a set, and the last one wins. With many classes, the stand-in is seldom last.
+    # Torch keeps all classes of a name in a set, and uses the last one. With many classes, the stand-in is seldom last.
     declared = [(type("Other", (), {}), "argparse.Namespace") for _ in range(200)]
     with torch.serialization.safe_globals(declared):
         before = torch.serialization.get_safe_globals()
