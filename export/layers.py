@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from bloomery.spec.placement import Parameter
     from bloomery.spec.transformers_families.family import Family
+    from export.weight_memory import WeightMemory
 
 
 class WeightSource(Protocol):
@@ -24,8 +25,12 @@ class WeightSource(Protocol):
         """Return a reader for another thread."""
         ...
 
-    def weight(self, parameter: Parameter, dtype: torch.dtype) -> torch.Tensor:
-        """Return the contiguous parameter in `dtype`."""
+    def close(self) -> None:
+        """Close the files of the layer that was read last."""
+        ...
+
+    def weight(self, parameter: Parameter, dtype: torch.dtype, *, out: torch.Tensor | None = None) -> torch.Tensor:
+        """Return the contiguous parameter in `dtype`, in the memory `out` or in new memory."""
         ...
 
 
@@ -54,20 +59,31 @@ def layers_of(
             target = family.target(parameter)
             tensors.append(Tensor(family.saved_name(target.name), target.shape(shape)))
         load = partial(_load, source, tuple(parameters), heads, family, dtype, rows)
-        layers.append(Layer(tuple(tensors), load))
+        layers.append(Layer(tuple(tensors), load, tuple(parameter.count for parameter in parameters)))
     return layers
 
 
 def _load(
-    source: WeightSource, parameters: tuple[Parameter, ...], heads: int, family: Family, dtype: str, rows: int
+    source: WeightSource,
+    parameters: tuple[Parameter, ...],
+    heads: int,
+    family: Family,
+    dtype: str,
+    rows: int,
+    memory: WeightMemory,
 ) -> list[torch.Tensor]:
     """Load the parameters of one pipeline layer in the order of transformers. Threads call this at the same time."""
     import torch
 
     reader, found = source.another_reader(), []
     for parameter in parameters:
-        weight = reader.weight(parameter, getattr(torch, dtype))
+        out = memory.take(parameter.shape, getattr(torch, dtype))
+        weight = reader.weight(parameter, out.dtype, out=out)
         if parameter.placement is Placement.VOCABULARY:
             weight = weight[:rows]
-        found.append(to_transformers(weight, family.target(parameter).transform, heads))
+        tensor = to_transformers(weight, family.target(parameter).transform, heads)
+        if tensor.untyped_storage().data_ptr() != out.untyped_storage().data_ptr():
+            memory.give(out)
+        found.append(tensor)
+    reader.close()
     return found

@@ -7,10 +7,8 @@ are being loaded or written, at most one for each thread and one more, whatever 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
-import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -24,6 +22,8 @@ from bloomery.base.progress import Progress
 from bloomery.contracts.file_entry import FileEntry
 from bloomery.spec.export_resources import WRITER_THREADS
 from bloomery.spec.weight_files import DTYPE_BYTES, INDEX_NAME, MAX_SHARD_BYTES, WEIGHTS_NAME
+from export.direct_writer import DirectWriter
+from export.weight_memory import WeightMemory
 
 if TYPE_CHECKING:
     import torch
@@ -51,8 +51,10 @@ class Layer:
     """Tensors that are loaded together, by one thread."""
 
     tensors: tuple[Tensor, ...]
-    load: Callable[[], list[torch.Tensor]]
+    load: Callable[[WeightMemory], list[torch.Tensor]]
     """Function that loads the tensors, in the same order. Other threads load other layers at the same time."""
+    read_counts: tuple[int, ...]
+    """Number of elements of each tensor before rows are dropped."""
 
 
 @dataclass(frozen=True)
@@ -108,8 +110,9 @@ def write_weights(
     ]
     files: dict[str, FileEntry] = {}
     parameters = sum(tensor.count for tensor in tensors)
+    memory = WeightMemory(count * item for layer in layers for count in layer.read_counts)
     with Progress("write weights", len(tensors), "tensors") as bar, ThreadPoolExecutor(threads) as pool:
-        loaded = _in_order(pool, layers, threads)
+        loaded = _in_order(pool, layers, threads, memory)
         for name, shard in zip(names, shards, strict=True):
             try:
                 files[name] = _write_shard(folder / name, [tensors[number] for number in shard], loaded, dtype, bar)
@@ -126,26 +129,30 @@ def write_weights(
     return WrittenFiles(parameters, files)
 
 
-def _in_order(pool: ThreadPoolExecutor, layers: Sequence[Layer], ahead: int) -> Iterator[torch.Tensor]:
+def _in_order(
+    pool: ThreadPoolExecutor, layers: Sequence[Layer], ahead: int, memory: WeightMemory
+) -> Iterator[torch.Tensor]:
     """Yield the tensors of all layers in order, while the pool loads at most `ahead` layers in advance."""
     waiting: deque[Future[list[torch.Tensor]]] = deque()
     following = iter(layers)
     try:
         for layer in following:
-            waiting.append(pool.submit(layer.load))
+            waiting.append(pool.submit(layer.load, memory))
             if len(waiting) >= ahead:
-                yield from _emptied(waiting.popleft().result())
+                yield from _emptied(waiting.popleft().result(), memory)
         while waiting:
-            yield from _emptied(waiting.popleft().result())
+            yield from _emptied(waiting.popleft().result(), memory)
     finally:
         for future in waiting:
             future.cancel()
 
 
-def _emptied(tensors: list[torch.Tensor]) -> Iterator[torch.Tensor]:
-    """Yield the tensors and release each one before the next."""
+def _emptied(tensors: list[torch.Tensor], memory: WeightMemory) -> Iterator[torch.Tensor]:
+    """Yield the tensors, and give back the memory of each one before the next."""
     while tensors:
-        yield tensors.pop(0)
+        tensor = tensors.pop(0)
+        yield tensor
+        memory.give(tensor)
 
 
 def _write_shard(
@@ -156,16 +163,10 @@ def _write_shard(
     Raises:
         OSError: the file cannot be written.
     """
-    digest, size = hashlib.sha256(), 0
-    with path.open("wb", buffering=0) as file:
+    with DirectWriter(path) as file:
         for data in _content(tensors, loaded, dtype, bar):
-            view = memoryview(data)
-            digest.update(view)
-            while view:
-                view = view[file.write(view) :]
-            size += len(data)
-        os.fsync(file.fileno())
-    return FileEntry(bytes=size, sha256=digest.hexdigest())
+            file.write(data)
+        return file.finish()
 
 
 def _content(

@@ -23,9 +23,11 @@ def digest_json(value: Any) -> str:
 
 
 def _digest_file(path: Path, algorithm: Any) -> str:
-    with path.open("rb") as handle:
-        while chunk := handle.read(_CHUNK_BYTES):
-            algorithm.update(chunk)
+    # One buffer for all chunks: new memory for each chunk would take longer than the hash on some machines.
+    buffer = memoryview(bytearray(_CHUNK_BYTES))
+    with path.open("rb", buffering=0) as handle:
+        while count := handle.readinto(buffer):
+            algorithm.update(buffer[:count])
     return str(algorithm.hexdigest())
 
 

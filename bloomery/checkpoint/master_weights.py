@@ -58,8 +58,12 @@ class MasterWeights:
         found._checkpoint = self._checkpoint.another_reader()
         return found
 
-    def weight(self, parameter: Parameter, dtype: torch.dtype) -> torch.Tensor:
-        """Return the contiguous parameter in `dtype`, which must be fp32.
+    def close(self) -> None:
+        """Close the checkpoint's files (see `Checkpoint.close`). The optimizer's state stays open."""
+        self._checkpoint.close()
+
+    def weight(self, parameter: Parameter, dtype: torch.dtype, *, out: torch.Tensor | None = None) -> torch.Tensor:
+        """Return the contiguous parameter in `dtype`, which must be fp32. `out` is not used.
 
         Raises:
             DriftError: replicas are not bit-equal, or the master weights, rounded to the type of the weights, differ

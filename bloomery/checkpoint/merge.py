@@ -49,6 +49,7 @@ def assemble(
     dtype: torch.dtype,
     *,
     wanted: range | None = None,
+    out: torch.Tensor | None = None,
     what: str,
     where: str,
 ) -> torch.Tensor:
@@ -60,6 +61,7 @@ def assemble(
         tensor_parallel: number of shards.
         dtype: type of the result.
         wanted: indices of the split dimension; None for all.
+        out: memory for the result, a contiguous tensor of its shape and type; None for new memory.
         what: name of the parameter, for an error message.
         where: the checkpoint, for an error message.
 
@@ -72,11 +74,11 @@ def assemble(
     if dimension is None:
         shards = [shard(rank) for rank in range(tensor_parallel)]
         _check_replicas(shards, what, where)
-        return shards[0].to(dtype, copy=True)
+        return shards[0].to(dtype, copy=True) if out is None else out.copy_(shards[0])
     each = parameter.shard_shape(tensor_parallel)[dimension]
     wanted = range(parameter.shape[dimension]) if wanted is None else wanted
     shape = (*parameter.shape[:dimension], len(wanted), *parameter.shape[dimension + 1 :])
-    found = torch.empty(shape, dtype=dtype)
+    found = torch.empty(shape, dtype=dtype) if out is None else out
     for rank in shards_of(parameter, tensor_parallel, wanted):
         low, high = max(wanted.start, rank * each), min(wanted.stop, (rank + 1) * each)
         found.narrow(dimension, low - wanted.start, high - low).copy_(

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from bloomery.base.errors import CheckFailedError, InputError
 from bloomery.checkpoint.drift import DriftError, how_to_repair
-from bloomery.checkpoint.files import OTHER_CHECKPOINT, open_state
+from bloomery.checkpoint.files import OTHER_CHECKPOINT, forget_pages, open_state
 from bloomery.checkpoint.merge import assemble, bits_equal, greatest_difference, shards_of
 from bloomery.config.explain_value import wrong_values
 from bloomery.config.model import ModelConfig
@@ -69,6 +69,16 @@ class Checkpoint:
         found = copy.copy(self)
         found._open = None
         return found
+
+    def close(self) -> None:
+        """Close the files of the layer that was read last, and let the system forget their content.
+
+        Do not call this if other processes read the same files, as the ranks of a training do.
+        """
+        if self._open is not None:
+            layer, self._open = self._open[0], None
+            for rank in range(self.ranks):
+                forget_pages(self.folder / layer_file(layer, rank))
 
     def trained_with(self, key: str) -> str:
         """Return the text value of `training.<key>` in the configuration of the checkpoint's training.
@@ -158,8 +168,17 @@ class Checkpoint:
         """Return whether the pipeline layer has its own files (a tied head may have none)."""
         return layer_file(layer, 0) in self.manifest.files
 
-    def weight(self, parameter: Parameter, dtype: torch.dtype, wanted: range | None = None) -> torch.Tensor:
+    def weight(
+        self,
+        parameter: Parameter,
+        dtype: torch.dtype,
+        wanted: range | None = None,
+        *,
+        out: torch.Tensor | None = None,
+    ) -> torch.Tensor:
         """Return the contiguous parameter in `dtype`, or only the indices `wanted` of its split dimension.
+
+        `out` is memory for the result (see `assemble`).
 
         Raises:
             CheckFailedError: replicas (on the tensor ranks, or copies of a tied parameter) are not bit-equal, a file
@@ -176,6 +195,7 @@ class Checkpoint:
             self.ranks,
             dtype,
             wanted=wanted,
+            out=out,
             what=parameter.name,
             where=str(self.folder),
         )

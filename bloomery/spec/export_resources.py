@@ -25,6 +25,8 @@ SLICE_BYTES = 1 << 28
 """Largest size of a slice of the head's fp32 matrix."""
 CHUNK_BYTES = 1 << 27
 """Largest size of the logits that are in memory at one time while a summary is made."""
+BATCH_POSITIONS = 1024
+"""Most positions that short samples have together when a block computes them at the same time."""
 MAX_NEW_TOKENS = 32
 """Largest number of tokens of a greedy text."""
 MIN_NEW_TOKENS = 4
@@ -74,6 +76,11 @@ def new_tokens(parameters: int) -> int:
     return max(MIN_NEW_TOKENS, min(MAX_NEW_TOKENS, _PARAMETERS_PER_PASS // max(1, parameters)))
 
 
+def batch_size(length: int) -> int:
+    """Return the number of samples of `length` tokens that a block computes at the same time."""
+    return max(1, BATCH_POSITIONS // max(1, length))
+
+
 def resources_of_export(config: RunConfig) -> ExportResources:
     """Return the memory, the threads and the limit of the run time of the run's export."""
     rows, model = planned_rows(config), config.model
@@ -113,9 +120,11 @@ def _proof(model: ModelConfig, rows: int, written: int) -> int:
         if parameter.name.startswith("h."):
             layers[parameter.layer] += parameter.count
     length = model.sequence_length
-    features = length * (9 * model.hidden_size + 3 * model.ffn_size)
-    scores = _SCORE_COPIES * model.heads * length**2
+    batch = batch_size(length)
+    features = batch * length * (9 * model.hidden_size + 3 * model.ffn_size)
+    scores = _SCORE_COPIES * batch * model.heads * length**2
     states = 2 * (SUMMARY_SAMPLES * length + REFERENCE_SAMPLES * REFERENCE_LENGTH) * model.hidden_size
     logits = 3 * REFERENCE_SAMPLES * REFERENCE_LENGTH * rows
     block = max(layers.values(), default=0)
-    return 4 * (block + features + scores + states + logits) + written * block + 2 * (SLICE_BYTES + CHUNK_BYTES)
+    # One block computes while the next one is read.
+    return 4 * (2 * block + features + scores + states + logits) + 2 * (SLICE_BYTES + CHUNK_BYTES)

@@ -179,16 +179,17 @@ class SourceWeights:
                 expected="finite weights; if the weights of the folder are finite, choose another --precision",
             )
 
-    def tensor(self, name: str) -> torch.Tensor:
-        """Return a tensor in fp32, after rounding it to the type `dtype`."""
-        return self._stored(name).to(self.dtype).to(torch.float32, copy=True)
+    def tensor(self, name: str, out: torch.Tensor | None = None) -> torch.Tensor:
+        """Return a tensor in fp32, after rounding it to the type `dtype`, in the memory `out` or in new memory."""
+        found = self._stored(name).to(self.dtype)
+        return found.to(torch.float32, copy=True) if out is None else out.copy_(found)
 
     def slices(self, name: str, rows: int) -> Iterator[tuple[int, torch.Tensor]]:
         """Yield the first row and the fp32 rows of consecutive slices of `rows` rows of a tensor."""
         for first in range(0, self.shapes[name][0], rows):
             yield first, self._stored(name)[first : first + rows].to(self.dtype).float()
 
-    def rows(self, name: str, wanted: torch.Tensor, slice_rows: int) -> torch.Tensor:
+    def rows(self, name: str, wanted: torch.Tensor) -> torch.Tensor:
         """Return the rows `wanted` (int64 [count]) of a matrix in fp32, [count, columns]."""
         return self._stored(name)[wanted].to(self.dtype).float()
 

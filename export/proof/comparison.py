@@ -5,8 +5,9 @@ A split network sums products in another order, which changes the logits by roun
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -35,6 +36,8 @@ class Comparison:
     """Loss on the longer reference samples of each validation set, in the training and in the export."""
     generations: tuple[Generation, ...] = ()
     """Greedy texts of the exported model, which equal those of the checkpoint."""
+    worst_sample: torch.Tensor = field(default_factory=lambda: torch.zeros(1, dtype=torch.int64))
+    """Tokens of the sample whose logits differ most, int64 [length]."""
 
     @property
     def max_difference(self) -> float:
@@ -59,13 +62,15 @@ def compare(model: ForwardModel, reference: Reference, rows: int, vocabulary: in
     tokens = [sample.clamp(max=rows - 1) for sample in reference.tokens]
     logits, summaries = read_out(model, tokens, [each.tokens for each in reference.long], vocabulary)
     difference = _Difference()
-    for expected, got in zip(reference.logits[:, :, :rows], logits, strict=True):
+    for sample, expected, got in zip(tokens, reference.logits[:, :, :rows], logits, strict=True):
+        difference.begin(sample)
         difference.add(got, expected)
         difference.count(got.argmax(-1), expected.argmax(-1))
     losses: dict[str, list[tuple[float, float]]] = {}
-    for sample, found in zip(reference.long, summaries, strict=True):
-        _add_summary(difference, found, sample.summary)
-        losses.setdefault(sample.name, []).append((sample.summary.loss, found.loss))
+    for long, found in zip(reference.long, summaries, strict=True):
+        difference.begin(long.tokens)
+        _add_summary(difference, found, long.summary)
+        losses.setdefault(long.name, []).append((long.summary.loss, found.loss))
     return Comparison(
         samples=len(logits) + len(summaries),
         tokens=difference.positions,
@@ -73,6 +78,7 @@ def compare(model: ForwardModel, reference: Reference, rows: int, vocabulary: in
         max_logit=difference.max_logit,
         argmax_agreement=difference.agreed / difference.positions,
         held_out={name: _mean(pairs) for name, pairs in losses.items()},
+        worst_sample=difference.worst,
     )
 
 
@@ -90,15 +96,25 @@ def _add_summary(difference: _Difference, found: Summary, expected: Summary) -> 
 
 
 class _Difference:
-    """Collects the largest difference and the number of equal predictions."""
+    """Collects the largest difference, the sample that has it, and the number of equal predictions."""
 
     def __init__(self) -> None:
         self.greatest = self.max_logit = 0.0
         self.agreed = self.positions = 0
+        self.worst = self._sample = torch.empty(0, dtype=torch.int64)
+
+    def begin(self, sample: torch.Tensor) -> None:
+        """Begin a sample, which is the worst one until a later sample differs more."""
+        self._sample = sample
+        if not len(self.worst):
+            self.worst = sample
 
     def add(self, got: torch.Tensor, expected: torch.Tensor) -> None:
         # torch.maximum keeps NaN, so a broken export is not mistaken for a small difference.
-        self.greatest = float(torch.maximum(torch.tensor(self.greatest), (got - expected).abs().max()))
+        greatest = float(torch.maximum(torch.tensor(self.greatest), (got - expected).abs().max()))
+        if not greatest <= self.greatest and not math.isnan(self.greatest):
+            self.worst = self._sample
+        self.greatest = greatest
         self.max_logit = max(self.max_logit, float(expected.abs().max()))
 
     def count(self, got: torch.Tensor, expected: torch.Tensor) -> None:

@@ -1,12 +1,19 @@
-"""Find the first module whose output in the exported model differs from that of the checkpoint's pieces."""
+"""Find the first module whose output in the exported model differs from that of the checkpoint's unmerged weights."""
 
 from __future__ import annotations
 
+import queue
+import threading
 from dataclasses import dataclass
 
 import torch
 
 from export.proof.forward_model import ForwardModel, head_logits
+
+_HEAD_POSITIONS = 64
+"""Positions at which the outputs of the head are compared. A wrong head differs at every position."""
+_AHEAD = 4
+"""Number of outputs that the checkpoint's weights compute ahead of the exported model."""
 
 
 @dataclass(frozen=True)
@@ -19,34 +26,97 @@ class ModuleDifference:
     """Largest difference of two elements, divided by the largest element (at least 1)."""
 
 
+class _FoundError(Exception):
+    """Ends the forward pass of the exported model at the first difference."""
+
+    def __init__(self, difference: ModuleDifference) -> None:
+        super().__init__()
+        self.difference = difference
+
+
+class _StoppedError(Exception):
+    """Ends the forward pass of the checkpoint's weights, because its outputs are no longer needed."""
+
+
 def first_difference(
     written: ForwardModel, pieces: ForwardModel, tokens: torch.Tensor, tolerance: float
 ) -> ModuleDifference | None:
     """Compute one sample (int64 [length]) with both models, and return the first module whose outputs differ.
 
-    Modules are compared in the order in which the checkpoint's pieces compute them. Return None if no output differs by
-    more than `tolerance`.
+    Both models compute at the same time, so that only a few outputs are in memory, whatever the number of layers is.
+    Return None if no output differs by more than `tolerance`.
     """
-    expected = _outputs(pieces, tokens)
-    found = _outputs(written, tokens)
-    for name, value in expected.items():
-        if name in found:
-            difference = _relative(found[name], value)
+    expected = _Outputs(pieces, tokens)
+
+    def compare(name: str, _sample: int, value: torch.Tensor) -> None:
+        right = expected.of(name)
+        if right is not None:
+            difference = _relative(value, right)
             if not difference <= tolerance:
-                return ModuleDifference(name, difference)
+                raise _FoundError(ModuleDifference(name, difference))
+
+    try:
+        (state,) = written.hidden([tokens], compare)
+        compare("lm_head", 0, head_logits(written, state[:_HEAD_POSITIONS]))
+    except _FoundError as found:
+        return found.difference
+    finally:
+        expected.stop()
     return None
 
 
-def _outputs(model: ForwardModel, tokens: torch.Tensor) -> dict[str, torch.Tensor]:
-    """Return the output of each module, in the order of computation. The last one is `lm_head`."""
-    found: dict[str, torch.Tensor] = {}
+class _Outputs:
+    """Outputs of the modules of a model, which a thread computes shortly before they are needed."""
 
-    def keep(name: str, sample: int, value: torch.Tensor) -> None:
-        found[name] = value.clone()
+    def __init__(self, model: ForwardModel, tokens: torch.Tensor) -> None:
+        """Start to compute the sample `tokens`."""
+        self._queue: queue.Queue[tuple[str, torch.Tensor] | None] = queue.Queue(_AHEAD)
+        self._early: dict[str, torch.Tensor] = {}
+        self._ended = False
+        self._stopped = threading.Event()
+        self._problem: BaseException | None = None
+        self._thread = threading.Thread(target=self._compute, args=(model, tokens), daemon=True)
+        self._thread.start()
 
-    (state,) = model.hidden([tokens], keep)
-    found["lm_head"] = head_logits(model, state)
-    return found
+    def of(self, name: str) -> torch.Tensor | None:
+        """Return the output of a module. Return None if the model has no such module."""
+        while name not in self._early and not self._ended:
+            found = self._queue.get()
+            if found is None:
+                self._ended = True
+                if self._problem is not None:
+                    raise self._problem
+            else:
+                self._early[found[0]] = found[1]
+        return self._early.pop(name, None)
+
+    def stop(self) -> None:
+        """End the computation."""
+        self._stopped.set()
+        while self._thread.is_alive():
+            # The thread may wait for a free place in the queue.
+            try:
+                self._queue.get(timeout=0.05)
+            except queue.Empty:
+                continue
+        self._thread.join()
+
+    def _compute(self, model: ForwardModel, tokens: torch.Tensor) -> None:
+        try:
+            (state,) = model.hidden([tokens], self._keep)
+            self._keep("lm_head", 0, head_logits(model, state[:_HEAD_POSITIONS]))
+        except _StoppedError:
+            pass
+        except BaseException as error:
+            self._problem = error
+        finally:
+            if not self._stopped.is_set():
+                self._queue.put(None)
+
+    def _keep(self, name: str, _sample: int, value: torch.Tensor) -> None:
+        if self._stopped.is_set():
+            raise _StoppedError
+        self._queue.put((name, value.clone()))
 
 
 def _relative(found: torch.Tensor, expected: torch.Tensor) -> float:

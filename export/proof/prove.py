@@ -64,37 +64,33 @@ def prove(
     weights = WeightFiles(written.folder, written.family, written.rounded_to)
     model = WrittenModel(weights, config, written.family, pieces.parameters, pieces.model.heads)
     split = SplitModel(pieces)
+    comparison = compare(model, reference, written.rows, written.vocabulary, str(written.folder))
     try:
-        comparison = compare(model, reference, written.rows, written.vocabulary, str(written.folder))
-        try:
-            check(comparison, tolerance, where=str(failed), hint=hint)
-        except CheckFailedError as error:
-            tokens = reference.tokens[0].clamp(max=written.rows - 1)
-            found = first_difference(model, split, tokens, tolerance)
-            where = (
-                f"the first module whose output differs from that of the checkpoint's weights is {found.name} (by "
-                f"{found.difference:.3g} of its largest element)"
-                if found
-                else "every module computes the same output as with the checkpoint's weights, so the reference logits "
-                "belong to other weights"
-            )
-            raise CheckFailedError(f"{error.what}; {where}", where=error.where, expected=error.expected) from error
-        if tokenizer is None:
-            return comparison
-        say("proof: compare greedy texts with those of the checkpoint's weights")
-        return with_greedy_texts(
-            comparison,
-            model,
-            split,
-            reference,
-            tokenizer,
-            parameters=written.parameters,
-            sequence_length=pieces.model.sequence_length,
-            tolerance=tolerance,
-            where=str(failed),
+        check(comparison, tolerance, where=str(failed), hint=hint)
+    except CheckFailedError as error:
+        found = first_difference(model, split, comparison.worst_sample, tolerance)
+        where = (
+            f"the first module whose output differs from that of the checkpoint's weights is {found.name} (by "
+            f"{found.difference:.3g} of its largest element)"
+            if found
+            else "every module computes the same output as with the checkpoint's weights, so the reference logits "
+            "belong to other weights"
         )
-    finally:
-        model.close()
+        raise CheckFailedError(f"{error.what}; {where}", where=error.where, expected=error.expected) from error
+    if tokenizer is None:
+        return comparison
+    say("proof: compare greedy texts with those of the checkpoint's weights")
+    return with_greedy_texts(
+        comparison,
+        model,
+        split,
+        reference,
+        tokenizer,
+        parameters=written.parameters,
+        sequence_length=pieces.model.sequence_length,
+        tolerance=tolerance,
+        where=str(failed),
+    )
 
 
 def checkpoint_reference(checkpoint: Checkpoint) -> Reference:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 import torch
 from torch.nn import functional
 
+from bloomery.base.return_memory import return_memory
 from export.proof.forward_model import Observe, slice_rows
 
 if TYPE_CHECKING:
@@ -32,6 +33,10 @@ class Pieces(Protocol):
         """Return the parameter's tensor on each tensor rank."""
         ...
 
+    def close(self) -> None:
+        """Close the files of the layer that was read last."""
+        ...
+
 
 class SplitModel:
     """A network that computes with the pieces of each rank (see `export.proof.forward_model.ForwardModel`)."""
@@ -40,6 +45,7 @@ class SplitModel:
         """Prepare to read the pieces. The network must be a GPT."""
         self._pieces, self._model = pieces, pieces.model
         self._parameters = {each.name: each for each in pieces.parameters}
+        self._memory: dict[torch.Size, torch.Tensor] = {}
 
     @torch.no_grad()
     def hidden(self, samples: Sequence[torch.Tensor], observe: Observe | None = None) -> list[torch.Tensor]:
@@ -49,6 +55,8 @@ class SplitModel:
         for block in range(self._model.layers):
             for step in (self._attention, self._feed_forward):
                 states = step(f"h.{block}", states, report)
+            self._pieces.close()
+            return_memory()
         return [self._norm("ln_f", state, sample, report) for sample, state in enumerate(states)]
 
     def head_slices(self) -> Iterator[tuple[int, torch.Tensor]]:
@@ -67,6 +75,12 @@ class SplitModel:
     def _replica(self, name: str) -> torch.Tensor:
         """Return a replicated parameter in fp32."""
         return self._shards(name)[0].float()
+
+    def _matrix(self, weight: torch.Tensor) -> torch.Tensor:
+        """Return a matrix in fp32. It is valid until the next matrix of its shape is requested."""
+        if weight.shape not in self._memory:
+            self._memory[weight.shape] = torch.empty(weight.shape)
+        return self._memory[weight.shape].copy_(weight)
 
     def _embed(self, tokens: torch.Tensor, sample: int, report: Observe) -> torch.Tensor:
         """Return the input of the first block, [length, hidden]."""
@@ -113,7 +127,7 @@ class SplitModel:
         found: list[list[torch.Tensor]] = [[] for _ in states]
         weights, biases = self._shards(f"{name}.weight"), self._shards(f"{name}.bias")
         for weight, bias in zip(weights, biases, strict=True):
-            matrix, vector = weight.float(), bias.float()
+            matrix, vector = self._matrix(weight), bias.float()
             for parts, x in zip(found, states, strict=True):
                 parts.append(functional.linear(x, matrix, vector))
         for sample, parts in enumerate(found):
@@ -124,7 +138,7 @@ class SplitModel:
         """Return the sum over the ranks, plus the bias, for the inputs [length, features of the rank] of each state."""
         found: list[torch.Tensor | None] = [None] * len(inputs)
         for rank, weight in enumerate(self._shards(f"{name}.weight")):
-            matrix = weight.float()
+            matrix = self._matrix(weight)
             for sample, parts in enumerate(inputs):
                 part, before = functional.linear(parts[rank], matrix), found[sample]
                 found[sample] = part if before is None else before + part

@@ -1,19 +1,23 @@
 """Compute with transformers' own modules over the written weight files, with the weights of one block in memory.
 
 The model is built on torch's meta device. Transformers prepares the input of the first block (embeddings, positions,
-masks). Then each block gets its weights, computes all samples and releases its weights.
+masks). Then each block gets its weights, computes all samples and releases its weights. While a block computes, a thread
+reads the weights of the next block. All blocks use the memory of the first two.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import nn
 
+from bloomery.base.return_memory import return_memory
+from bloomery.spec.export_resources import batch_size
 from bloomery.spec.placement import Parameter
 from bloomery.spec.transformers_families.family import HEAD, Family
 from export.proof.forward_model import Observe, slice_rows
@@ -45,15 +49,18 @@ class _Lookup(nn.Module):
         self._weights, self._name = weights, name
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        hidden = self._weights.shapes[self._name][1]
-        return self._weights.rows(self._name, tokens.flatten(), slice_rows(hidden)).view(*tokens.shape, hidden)
+        found = self._weights.rows(self._name, tokens.flatten())
+        return found.view(*tokens.shape, found.shape[1])
 
 
 @dataclass
 class _Pass:
-    """State of one sample between two blocks."""
+    """State of some samples of one length between two blocks."""
 
+    samples: list[int]
+    """Numbers of the samples."""
     hidden: torch.Tensor
+    """[samples, length, hidden]."""
     arguments: tuple[Any, ...]
     options: dict[str, Any]
 
@@ -102,54 +109,73 @@ class WrittenModel:
         """Compute the output of the final LayerNorm for each sample: int64 [length] -> fp32 [length, hidden]."""
         hooks = _Hooks(self._family, self._targets, self._heads, observe)
         with hooks.on(self._model, ""):
-            passes = [self._before_blocks(tokens, hooks, number) for number, tokens in enumerate(samples)]
-        for number, block in enumerate(self._blocks):
-            prefix = f"{self._family.blocks}.{number}."
-            with self._loaded(block, prefix), hooks.on(block, prefix):
-                for sample, each in enumerate(passes):
-                    hooks.sample = sample
+            passes = [self._before_blocks(samples, numbers, hooks) for numbers in _batches(samples)]
+        for number, block in self._loaded_blocks():
+            with hooks.on(block, f"{self._family.blocks}.{number}."):
+                for each in passes:
+                    hooks.samples = each.samples
                     found = block(each.hidden, *each.arguments, **each.options)
                     each.hidden = found[0] if isinstance(found, tuple) else found
-        states = []
+        states: dict[int, torch.Tensor] = {}
         with hooks.on(self._model, ""):
-            for sample, each in enumerate(passes):
-                hooks.sample = sample
-                states.append(self._final_norm(each.hidden)[0])
-        return states
+            for each in passes:
+                hooks.samples = each.samples
+                states |= zip(each.samples, self._final_norm(each.hidden), strict=True)
+        return [states[number] for number in range(len(samples))]
 
     def head_slices(self) -> Iterator[tuple[int, torch.Tensor]]:
         """Yield the first row and the fp32 rows of consecutive slices of the head's matrix."""
         return self._weights.slices(self._head, slice_rows(self._weights.shapes[self._head][1]))
 
-    def close(self) -> None:
-        """Close the weight files."""
-        self._weights.close()
-
-    def _before_blocks(self, tokens: torch.Tensor, hooks: _Hooks, sample: int) -> _Pass:
-        """Return the input of the first block for one sample."""
-        hooks.sample = sample
+    def _before_blocks(self, samples: Sequence[torch.Tensor], numbers: list[int], hooks: _Hooks) -> _Pass:
+        """Return the input of the first block for the samples with these numbers, which have one length."""
+        hooks.samples = numbers
         try:
-            self._model.base_model(input_ids=tokens[None], use_cache=False)
+            self._model.base_model(input_ids=torch.stack([samples[each] for each in numbers]), use_cache=False)
         except _FirstBlockReachedError as reached:
-            return _Pass(reached.arguments[0], reached.arguments[1:], reached.options)
+            return _Pass(numbers, reached.arguments[0], reached.arguments[1:], reached.options)
         raise AssertionError("transformers did not call the first block")
 
-    @contextlib.contextmanager
-    def _loaded(self, block: nn.Module, prefix: str) -> Iterator[None]:
-        """Give a block its weights within the context."""
-        names = [name for name, _ in block.named_parameters()]
-        block.load_state_dict({name: self._weights.tensor(prefix + name) for name in names}, assign=True, strict=False)
-        try:
-            yield
-        finally:
-            block.to("meta")
+    def _loaded_blocks(self) -> Iterator[tuple[int, nn.Module]]:
+        """Yield the number of each block and the block with its weights, which it has until the next block."""
+        memory: list[dict[str, torch.Tensor]] = [{}, {}]
+        with ThreadPoolExecutor(1) as pool:
+            following: Future[None] = pool.submit(self._read_block, 0, memory[0])
+            for number, block in enumerate(self._blocks):
+                following.result()
+                if number + 1 < len(self._blocks):
+                    following = pool.submit(self._read_block, number + 1, memory[(number + 1) % 2])
+                block.load_state_dict(memory[number % 2], assign=True, strict=False)
+                try:
+                    yield number, block
+                finally:
+                    block.to("meta")
+                    return_memory()
+
+    @torch.no_grad()
+    def _read_block(self, number: int, memory: dict[str, torch.Tensor]) -> None:
+        """Read the weights of a block into `memory`. New memory is used for the first block only."""
+        for name, _ in self._blocks[number].named_parameters():
+            memory[name] = self._weights.tensor(f"{self._family.blocks}.{number}.{name}", memory.get(name))
+
+
+def _batches(samples: Sequence[torch.Tensor]) -> list[list[int]]:
+    """Return the numbers of the samples in batches of samples of one length."""
+    lengths: dict[int, list[int]] = {}
+    for number, sample in enumerate(samples):
+        lengths.setdefault(len(sample), []).append(number)
+    return [
+        numbers[start : start + batch_size(length)]
+        for length, numbers in lengths.items()
+        for start in range(0, len(numbers), batch_size(length))
+    ]
 
 
 class _Hooks:
     """Reports the outputs of the modules that have weights, by their canonical names."""
 
     def __init__(self, family: Family, targets: dict[str, Any], heads: int, observe: Observe | None) -> None:
-        self.sample = 0
+        self.samples: list[int] = []
         self._observe, self._heads = observe, heads
         self._modules = {_module(target.name): _module(name) for name, target in targets.items()}
         self._bias = {_module(name): target.transform for name, target in targets.items() if name.endswith(".bias")}
@@ -171,10 +197,12 @@ class _Hooks:
     def _hook(self, name: str) -> Any:
         def report(_module: nn.Module, _inputs: Any, output: torch.Tensor) -> None:
             assert self._observe is not None
-            value = output[0]
-            if (transform := self._bias.get(name)) is not None:
-                value = to_training(value.t(), transform, self._heads).t()
-            self._observe(name, self.sample, value)
+            for place, sample in enumerate(self.samples):
+                # Learned positions have one output for all samples.
+                value = output[min(place, len(output) - 1)]
+                if (transform := self._bias.get(name)) is not None:
+                    value = to_training(value.t(), transform, self._heads).t()
+                self._observe(name, sample, value)
 
         return report
 

@@ -1,11 +1,18 @@
-"""Read the tensors of a written transformers folder in fp32, with one weight file open at a time."""
+"""Read the tensors of a written transformers folder in fp32.
+
+The files are read, not mapped: resident memory then does not grow by each file that was read. All reads go through a
+small buffer, so that a tensor is converted to fp32 without a second copy.
+"""
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
+import json
+import math
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 
@@ -20,22 +27,37 @@ class Weights(Protocol):
 
     shapes: dict[str, tuple[int, ...]]
 
-    def tensor(self, name: str) -> torch.Tensor:
-        """Return a tensor in fp32."""
+    def tensor(self, name: str, out: torch.Tensor | None = None) -> torch.Tensor:
+        """Return a tensor in fp32, in the contiguous tensor `out` or in new memory."""
         ...
 
     def slices(self, name: str, rows: int) -> Iterator[tuple[int, torch.Tensor]]:
-        """Yield the first row and the fp32 rows of consecutive slices of `rows` rows of a tensor."""
+        """Yield the first row and the fp32 rows of consecutive slices of `rows` rows of a tensor.
+
+        A slice is valid until the next one is requested.
+        """
         ...
 
-    def rows(self, name: str, wanted: torch.Tensor, slice_rows: int) -> torch.Tensor:
-        """Return the rows `wanted` (int64 [count]) of a matrix in fp32, and read `slice_rows` rows at a time."""
+    def rows(self, name: str, wanted: torch.Tensor) -> torch.Tensor:
+        """Return the rows `wanted` (int64 [count]) of a matrix in fp32, [count, columns]."""
         ...
 
-    def close(self) -> None:
-        """Close all files."""
-        ...
 
+_BUFFER_BYTES = 1 << 22
+_HEADER_LENGTH_BYTES = 8
+_DTYPES = {"BF16": torch.bfloat16, "F16": torch.float16, "F32": torch.float32}
+"""Data type of each code in a safetensors header."""
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """Place of a tensor in a safetensors file."""
+
+    path: Path
+    offset: int
+    """Position of the first byte in the file."""
+    shape: tuple[int, ...]
+    dtype: torch.dtype
 
 class WeightFiles:
     """Weights of a folder with `model.safetensors` or with several files and their index."""
@@ -54,19 +76,12 @@ class WeightFiles:
         """
         self._folder = folder
         self._rounded_to = None if rounded_to is None else getattr(torch, rounded_to)
-        self._open: tuple[str, contextlib.ExitStack, Any] | None = None
-        self.shapes: dict[str, tuple[int, ...]] = {}
-        """Shape of each tensor, by its name in the model."""
-        self.dtypes: dict[str, str] = {}
-        """Data type of each tensor as safetensors names it, such as `BF16`, by its name in the model."""
-        self._files: dict[str, str] = {}
-        self._saved: dict[str, str] = {}
+        self._stored: dict[str, _Stored] = {}
         for file in self._names():
-            handle = self._opened(file)
-            for saved in handle.keys():  # noqa: SIM118 (not a dictionary)
-                part, name = handle.get_slice(saved), family.loaded_name(saved)
-                self._saved[name], self._files[name], self.shapes[name] = saved, file, tuple(part.get_shape())
-                self.dtypes[name] = part.get_dtype()
+            for saved, place in _places(folder / file).items():
+                self._stored[family.loaded_name(saved)] = place
+        self.shapes = {name: place.shape for name, place in self._stored.items()}
+        """Shape of each tensor, by its name in the model."""
 
     def _names(self) -> list[str]:
         """Return the names of the weight files, in order."""
@@ -93,59 +108,86 @@ class WeightFiles:
             )
         return sorted(set(names.values()))
 
-    def _opened(self, file: str) -> Any:
-        """Return the open file, after closing the one that was open before."""
-        from safetensors import SafetensorError, safe_open
-
-        if self._open is not None and self._open[0] == file:
-            return self._open[2]
-        self.close()
-        stack = contextlib.ExitStack()
-        path = self._folder / file
-        try:
-            handle = stack.enter_context(safe_open(path, framework="pt"))
-        except (SafetensorError, FileNotFoundError) as error:
-            raise InputError(
-                "the file is missing or is not a complete safetensors file",
-                where=str(path),
-                expected="a weight file as transformers or `bloomery export` writes it",
-            ) from error
-        self._open = (file, stack, handle)
-        return handle
-
-    def close(self) -> None:
-        """Close the open file, which also releases its memory."""
-        if self._open is not None:
-            self._open[1].close()
-            self._open = None
-
-    def stored(self, name: str) -> torch.Tensor:
-        """Return a copy of a tensor in its own data type."""
-        found: torch.Tensor = self._opened(self._files[name]).get_tensor(self._saved[name])
-        return found.clone()
-
-    def tensor(self, name: str) -> torch.Tensor:
-        """Return a tensor in fp32."""
-        found: torch.Tensor = self._opened(self._files[name]).get_tensor(self._saved[name])
-        return self._fp32(found)
-
-    def _fp32(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Return a copy of `tensor` in fp32, after the rounding."""
-        rounded = tensor if self._rounded_to is None else tensor.to(self._rounded_to)
-        return rounded.to(torch.float32, copy=True)
+    def tensor(self, name: str, out: torch.Tensor | None = None) -> torch.Tensor:
+        """Return a tensor in fp32, in the contiguous tensor `out` or in new memory."""
+        found = torch.empty(self.shapes[name]) if out is None else out
+        self._read(name, 0, found)
+        return found
 
     def slices(self, name: str, rows: int) -> Iterator[tuple[int, torch.Tensor]]:
-        """Yield the first row and the fp32 rows of consecutive slices of `rows` rows of a tensor."""
-        for first in range(0, self.shapes[name][0], rows):
-            part = self._opened(self._files[name]).get_slice(self._saved[name])[first : first + rows]
-            yield first, self._fp32(part)
+        """Yield the first row and the fp32 rows of consecutive slices of `rows` rows of a tensor.
 
-    def rows(self, name: str, wanted: torch.Tensor, slice_rows: int) -> torch.Tensor:
+        All slices use the same memory.
+        """
+        whole = self.shapes[name]
+        memory = torch.empty(min(rows, whole[0]), *whole[1:])
+        for first in range(0, whole[0], rows):
+            found = memory[: min(rows, whole[0] - first)]
+            self._read(name, first, found)
+            yield first, found
+
+    def rows(self, name: str, wanted: torch.Tensor) -> torch.Tensor:
         """Return the rows `wanted` (int64 [count]) of a matrix in fp32, [count, columns]."""
         found = torch.empty(len(wanted), *self.shapes[name][1:])
-        for first in range(0, self.shapes[name][0], slice_rows):
-            here = ((wanted >= first) & (wanted < first + slice_rows)).nonzero().flatten()
-            if len(here):
-                part = self._opened(self._files[name]).get_slice(self._saved[name])[first : first + slice_rows]
-                found[here] = self._fp32(part[wanted[here] - first])
+        for place, row in enumerate(wanted.tolist()):
+            self._read(name, row, found[place : place + 1])
         return found
+
+    def _read(self, name: str, first_row: int, out: torch.Tensor) -> None:
+        """Read the rows from `first_row` on into the contiguous fp32 tensor `out`."""
+        stored, values = self._stored[name], out.view(-1)
+        item = stored.dtype.itemsize
+        buffer = bytearray(min(_BUFFER_BYTES, item * len(values)))
+        chunk = torch.frombuffer(buffer, dtype=stored.dtype)
+        position = stored.offset + item * first_row * math.prod(stored.shape[1:])
+        with stored.path.open("rb", buffering=0) as file:
+            for start in range(0, len(values), len(chunk)):
+                count = min(len(chunk), len(values) - start)
+                _fill(file.fileno(), memoryview(buffer)[: item * count], position + item * start, stored.path)
+                part = chunk[:count]
+                values[start : start + count] = part if self._rounded_to is None else part.to(self._rounded_to)
+
+
+def _fill(file: int, view: memoryview, position: int, path: Path) -> None:
+    """Fill `view` with the bytes of an open file from `position` on."""
+    while view:
+        count = os.preadv(file, [view], position)
+        if not count:
+            raise _incomplete(path)
+        view, position = view[count:], position + count
+
+
+def _places(path: Path) -> dict[str, _Stored]:
+    """Return the place of each tensor in a safetensors file, by the tensor's name in the file.
+
+    Raises:
+        InputError: the file is missing or is not a complete safetensors file.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="pt") as file:  # checks the whole header against the size of the file
+            names: Sequence[str] = file.keys()
+        with path.open("rb") as raw:
+            length = int.from_bytes(raw.read(_HEADER_LENGTH_BYTES), "little")
+            header = json.loads(raw.read(length))
+    except (SafetensorError, FileNotFoundError) as error:
+        raise _incomplete(path) from error
+    start = _HEADER_LENGTH_BYTES + length
+    found = {}
+    for name in names:
+        entry = header[name]
+        if entry["dtype"] not in _DTYPES:
+            raise InputError(
+                f"the tensor {name} has type {entry['dtype']}", where=str(path), expected=f"one of {', '.join(_DTYPES)}"
+            )
+        found[name] = _Stored(path, start + entry["data_offsets"][0], tuple(entry["shape"]), _DTYPES[entry["dtype"]])
+    return found
+
+
+def _incomplete(path: Path) -> InputError:
+    return InputError(
+        "the file is missing or is not a complete safetensors file",
+        where=str(path),
+        expected="a weight file as transformers or `bloomery export` writes it",
+    )

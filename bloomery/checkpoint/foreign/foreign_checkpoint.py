@@ -119,6 +119,9 @@ class ForeignCheckpoint(ABC):
         """Return this checkpoint, opened again, so that another thread can read it at the same time."""
         return copy.copy(self)
 
+    def close(self) -> None:  # noqa: B027 (most layouts keep no file open)
+        """Close the files of the layer that was read last, and let the system forget their content."""
+
     def inspect(self) -> None:
         """Hash every file, and check the names, shapes and types of all tensors and the equality of all replicas.
 
@@ -188,8 +191,8 @@ class ForeignCheckpoint(ABC):
             total += each
         return [(total / len(found)).float().to(found[0].dtype)] * len(found)
 
-    def weight(self, parameter: Parameter, dtype: torch.dtype) -> torch.Tensor:
-        """Return the whole contiguous parameter in `dtype`.
+    def weight(self, parameter: Parameter, dtype: torch.dtype, *, out: torch.Tensor | None = None) -> torch.Tensor:
+        """Return the whole contiguous parameter in `dtype`. `out` is memory for it (see `assemble`).
 
         Raises:
             CheckFailedError: a file has changed since it was hashed.
@@ -200,6 +203,7 @@ class ForeignCheckpoint(ABC):
             self.shards(parameter).__getitem__,
             self.ranks,
             dtype,
+            out=out,
             what=parameter.name,
             where=str(self.folder),
         )

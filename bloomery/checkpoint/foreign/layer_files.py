@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bloomery.base.errors import CheckFailedError, InputError
+from bloomery.checkpoint.files import forget_pages
 from bloomery.checkpoint.foreign.arguments import read_arguments
 from bloomery.checkpoint.foreign.foreign_checkpoint import ForeignCheckpoint, OnDrift, embedding_shapes, one_dtype
 from bloomery.checkpoint.foreign.open_pickle import open_pickle
@@ -82,6 +83,13 @@ class LayerFiles(ForeignCheckpoint):
         assert isinstance(found, LayerFiles)
         found._open = None
         return found
+
+    def close(self) -> None:
+        """Close the files of the layer that was read last, and let the system forget their content."""
+        if self._open is not None:
+            number, self._open = self._open[0], None
+            for path in self._files[number]:
+                forget_pages(path)
 
     def paths(self) -> list[Path]:
         """Return the layer files."""
