@@ -1,7 +1,7 @@
 """Write a large file past the page cache, and compute its hash at the same time.
 
-Copying gigabytes into the page cache costs more time than the disk needs, and displaces the files of other programs. The
-data is therefore collected in two buffers. While a thread writes one buffer, the other one is filled and hashed.
+Copying gigabytes into the page cache can take longer than the disk needs, and displaces the files of other programs.
+The data is therefore collected in two buffers. While a thread writes one buffer, the other one is filled and hashed.
 """
 
 from __future__ import annotations
@@ -11,11 +11,14 @@ import fcntl
 import hashlib
 import mmap
 import os
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
 
+from bloomery.base.atomic import known_error
+from bloomery.base.errors import ResourceError
 from bloomery.contracts.file_entry import FileEntry
 
 _BUFFER_BYTES = 1 << 24
@@ -31,16 +34,12 @@ class DirectWriter:
         """Create the file.
 
         Raises:
-            OSError: the file cannot be created.
+            ResourceError: the file cannot be created.
+            TryAgainError: the disk or its server has a temporary fault.
         """
-        self._stack = ExitStack()
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
-        try:
-            self._file, self._direct = os.open(path, flags | _DIRECT, 0o666), bool(_DIRECT)
-        except OSError as error:
-            if error.errno != errno.EINVAL:  # file systems in memory refuse the flag
-                raise
-            self._file, self._direct = os.open(path, flags, 0o666), False
+        self._path, self._stack = path, ExitStack()
+        with self._explained():
+            self._file, self._direct = _create(path)
         self._stack.callback(os.close, self._file)
         self._pool = self._stack.enter_context(ThreadPoolExecutor(1))
         # Anonymous maps start at the beginning of a page.
@@ -61,7 +60,8 @@ class DirectWriter:
         """Append bytes.
 
         Raises:
-            OSError: the disk refuses the bytes of this call or of an earlier one.
+            ResourceError: the bytes of this call or of an earlier one cannot be written.
+            TryAgainError: the disk or its server has a temporary fault.
         """
         view = memoryview(data)
         while view:
@@ -75,11 +75,13 @@ class DirectWriter:
         """Write the rest and wait until the whole file is on the disk. Return its size and hash.
 
         Raises:
-            OSError: the disk refuses some bytes.
+            ResourceError: some bytes cannot be written.
+            TryAgainError: the disk or its server has a temporary fault.
         """
         self._send()
         self._wait()
-        os.fsync(self._file)
+        with self._explained():
+            os.fsync(self._file)
         return FileEntry(bytes=self._bytes, sha256=self._digest.hexdigest())
 
     def _send(self) -> None:
@@ -96,7 +98,8 @@ class DirectWriter:
         """Wait until the previous buffer is written."""
         if self._pending is not None:
             pending, self._pending = self._pending, None
-            pending.result()
+            with self._explained():
+                pending.result()
 
     def _write_all(self, data: memoryview) -> None:
         done = 0
@@ -112,7 +115,34 @@ class DirectWriter:
                     raise
                 self._leave_direct()
 
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Raise an error that names the file instead of an OSError."""
+        try:
+            yield
+        except OSError as error:
+            named = OSError(error.errno, error.strerror, str(self._path))
+            raise (
+                known_error(named)
+                or ResourceError(
+                    f"the file cannot be written: {error.strerror}",
+                    where=str(self._path),
+                    expected="a writable folder with enough free space",
+                )
+            ) from error
+
     def _leave_direct(self) -> None:
         """Write through the page cache from now on: the end of the file, or on a disk with larger blocks."""
         fcntl.fcntl(self._file, fcntl.F_SETFL, fcntl.fcntl(self._file, fcntl.F_GETFL) & ~_DIRECT)
         self._direct = False
+
+
+def _create(path: Path) -> tuple[int, bool]:
+    """Create a file. Return its descriptor, and whether writes bypass the page cache."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+    try:
+        return os.open(path, flags | _DIRECT, 0o666), bool(_DIRECT)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # file systems in memory refuse the flag
+            raise
+        return os.open(path, flags, 0o666), False

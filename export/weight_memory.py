@@ -15,12 +15,13 @@ import torch
 
 
 class WeightMemory:
-    """Storages that are free, by their size. Several threads may use this object at the same time."""
+    """Memory that is free, by its size. Several threads may use this object at the same time."""
 
     def __init__(self, sizes: Iterable[int]) -> None:
         """Prepare for one `take` of each of these sizes in bytes."""
         self._needed = Counter(sizes)
-        self._free: dict[int, list[torch.UntypedStorage]] = {}
+        self._free: dict[int, list[torch.Tensor]] = {}
+        """Memory as tensors of bytes."""
         self._lock = threading.Lock()
 
     def take(self, shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
@@ -29,8 +30,8 @@ class WeightMemory:
         with self._lock:
             self._needed[size] -= 1
             free = self._free.get(size)
-            storage = free.pop() if free else torch.UntypedStorage(size)
-        return torch.empty(0, dtype=dtype).set_(storage, 0, tuple(shape))
+            flat = free.pop() if free else torch.empty(size, dtype=torch.uint8)
+        return flat.view(dtype).view(tuple(shape))
 
     def give(self, tensor: torch.Tensor) -> None:
         """Keep the memory of a tensor that is not needed any more, if a later tensor has its size."""
@@ -38,4 +39,4 @@ class WeightMemory:
         with self._lock:
             free = self._free.setdefault(storage.nbytes(), [])
             if len(free) < self._needed[storage.nbytes()]:
-                free.append(storage)
+                free.append(torch.empty(0, dtype=torch.uint8).set_(storage))

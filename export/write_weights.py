@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bloomery.base.atomic import write_json
-from bloomery.base.errors import InputError, ResourceError
+from bloomery.base.errors import InputError
 from bloomery.base.progress import Progress
 from bloomery.contracts.file_entry import FileEntry
 from bloomery.spec.export_resources import WRITER_THREADS
@@ -100,6 +100,7 @@ def write_weights(
 
     Raises:
         ResourceError: the disk is full or the folder cannot be written.
+        TryAgainError: the disk or its server has a temporary fault.
     """
     tensors = [tensor for layer in layers for tensor in layer.tensors]
     item = DTYPE_BYTES[dtype]
@@ -114,14 +115,7 @@ def write_weights(
     with Progress("write weights", len(tensors), "tensors") as bar, ThreadPoolExecutor(threads) as pool:
         loaded = _in_order(pool, layers, threads, memory)
         for name, shard in zip(names, shards, strict=True):
-            try:
-                files[name] = _write_shard(folder / name, [tensors[number] for number in shard], loaded, dtype, bar)
-            except OSError as error:
-                raise ResourceError(
-                    f"the weights of the model cannot be written: {error.strerror}",
-                    where=str(folder / name),
-                    expected="a writable folder with enough free space",
-                ) from error
+            files[name] = _write_shard(folder / name, [tensors[number] for number in shard], loaded, dtype, bar)
     if len(shards) > 1:
         weight_map = {tensors[n].name: name for name, shard in zip(names, shards, strict=True) for n in shard}
         metadata = {"total_parameters": parameters, "total_size": parameters * item}
@@ -158,11 +152,7 @@ def _emptied(tensors: list[torch.Tensor], memory: WeightMemory) -> Iterator[torc
 def _write_shard(
     path: Path, tensors: Sequence[Tensor], loaded: Iterator[torch.Tensor], dtype: str, bar: Progress
 ) -> FileEntry:
-    """Write one safetensors file, and return its size and hash.
-
-    Raises:
-        OSError: the file cannot be written.
-    """
+    """Write one safetensors file, and return its size and hash."""
     with DirectWriter(path) as file:
         for data in _content(tensors, loaded, dtype, bar):
             file.write(data)

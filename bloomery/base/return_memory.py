@@ -1,7 +1,7 @@
 """Return freed memory to the system.
 
-glibc keeps freed memory for later allocations. If allocations of many sizes alternate, as in the forward pass of a large
-model, the kept memory grows with every layer, although the program uses the same amount in each of them.
+glibc keeps freed memory for later allocations. If allocations of many sizes alternate, as in the forward pass of a
+large model, the kept memory grows with every layer, although the program uses the same amount in each of them.
 """
 
 from __future__ import annotations

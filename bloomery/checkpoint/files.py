@@ -90,8 +90,8 @@ def random_file(rank: int) -> str:
 def forget_pages(path: Path) -> None:
     """Tell the system that a file that was read will not be read again soon.
 
-    The system then uses the memory of its page cache for the next file. Otherwise, reading gigabytes displaces the files
-    of other programs, and on some machines new memory takes longer than the disk.
+    The system then uses the memory of its page cache for the next file. Otherwise, reading gigabytes displaces the
+    files of other programs, and on some machines new memory takes longer than the disk.
     """
     if hasattr(os, "posix_fadvise"):
         with path.open("rb") as file:

@@ -126,5 +126,4 @@ def _proof(model: ModelConfig, rows: int, written: int) -> int:
     states = 2 * (SUMMARY_SAMPLES * length + REFERENCE_SAMPLES * REFERENCE_LENGTH) * model.hidden_size
     logits = 3 * REFERENCE_SAMPLES * REFERENCE_LENGTH * rows
     block = max(layers.values(), default=0)
-    # One block computes while the next one is read.
-    return 4 * (2 * block + features + scores + states + logits) + 2 * (SLICE_BYTES + CHUNK_BYTES)
+    return 4 * (block + features + scores + states + logits) + 2 * (SLICE_BYTES + CHUNK_BYTES)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import torch
@@ -183,6 +183,9 @@ class SourceWeights:
         """Return a tensor in fp32, after rounding it to the type `dtype`, in the memory `out` or in new memory."""
         found = self._stored(name).to(self.dtype)
         return found.to(torch.float32, copy=True) if out is None else out.copy_(found)
+
+    def expect(self, names: Sequence[str]) -> None:
+        """Do nothing, because the files are mapped, and the system reads ahead."""
 
     def slices(self, name: str, rows: int) -> Iterator[tuple[int, torch.Tensor]]:
         """Yield the first row and the fp32 rows of consecutive slices of `rows` rows of a tensor."""

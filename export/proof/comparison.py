@@ -144,7 +144,8 @@ def check(comparison: Comparison, tolerance: float, *, where: str, hint: str | N
             f"token is the same at {100 * comparison.argmax_agreement:.1f} % of the positions"
             + (f"; {hint}" if hint else ""),
             where=where,
-            expected=f"a difference of at most export.tolerance = {tolerance:g}; the rejected model stays in this "
+            expected=f"a difference of at most {tolerance:g} (`export.tolerance`, or `--tolerance` of "
+            "`bloomery export deepspeed`); the rejected model stays in this "
             "folder, so that you can inspect it",
         )
 

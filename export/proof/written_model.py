@@ -1,15 +1,14 @@
 """Compute with transformers' own modules over the written weight files, with the weights of one block in memory.
 
 The model is built on torch's meta device. Transformers prepares the input of the first block (embeddings, positions,
-masks). Then each block gets its weights, computes all samples and releases its weights. While a block computes, a thread
-reads the weights of the next block. All blocks use the memory of the first two.
+masks). Then each block gets its weights, computes all samples and releases its weights. All blocks use the same memory.
+While a block computes, the system reads the weights of the next block from the disk.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -111,7 +110,7 @@ class WrittenModel:
         with hooks.on(self._model, ""):
             passes = [self._before_blocks(samples, numbers, hooks) for numbers in _batches(samples)]
         for number, block in self._loaded_blocks():
-            with hooks.on(block, f"{self._family.blocks}.{number}."):
+            with hooks.on(block, self._path(number)):
                 for each in passes:
                     hooks.samples = each.samples
                     found = block(each.hidden, *each.arguments, **each.options)
@@ -138,25 +137,25 @@ class WrittenModel:
 
     def _loaded_blocks(self) -> Iterator[tuple[int, nn.Module]]:
         """Yield the number of each block and the block with its weights, which it has until the next block."""
-        memory: list[dict[str, torch.Tensor]] = [{}, {}]
-        with ThreadPoolExecutor(1) as pool:
-            following: Future[None] = pool.submit(self._read_block, 0, memory[0])
-            for number, block in enumerate(self._blocks):
-                following.result()
-                if number + 1 < len(self._blocks):
-                    following = pool.submit(self._read_block, number + 1, memory[(number + 1) % 2])
-                block.load_state_dict(memory[number % 2], assign=True, strict=False)
-                try:
-                    yield number, block
-                finally:
-                    block.to("meta")
-                    return_memory()
+        memory: dict[str, torch.Tensor] = {}
+        for number, block in enumerate(self._blocks):
+            for name in self._names_in(number):
+                memory[name] = self._weights.tensor(self._path(number, name), memory.get(name))
+            if number + 1 < len(self._blocks):
+                self._weights.expect([self._path(number + 1, name) for name in self._names_in(number + 1)])
+            block.load_state_dict(memory, assign=True, strict=False)
+            try:
+                yield number, block
+            finally:
+                block.to("meta")
+                return_memory()
 
-    @torch.no_grad()
-    def _read_block(self, number: int, memory: dict[str, torch.Tensor]) -> None:
-        """Read the weights of a block into `memory`. New memory is used for the first block only."""
-        for name, _ in self._blocks[number].named_parameters():
-            memory[name] = self._weights.tensor(f"{self._family.blocks}.{number}.{name}", memory.get(name))
+    def _names_in(self, number: int) -> list[str]:
+        return [name for name, _ in self._blocks[number].named_parameters()]
+
+    def _path(self, number: int, name: str = "") -> str:
+        """Return the name of a block's tensor in the model, or the beginning of all these names."""
+        return f"{self._family.blocks}.{number}.{name}"
 
 
 def _batches(samples: Sequence[torch.Tensor]) -> list[list[int]]:

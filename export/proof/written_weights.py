@@ -31,6 +31,10 @@ class Weights(Protocol):
         """Return a tensor in fp32, in the contiguous tensor `out` or in new memory."""
         ...
 
+    def expect(self, names: Sequence[str]) -> None:
+        """Let the system begin to read tensors that are needed soon."""
+        ...
+
     def slices(self, name: str, rows: int) -> Iterator[tuple[int, torch.Tensor]]:
         """Yield the first row and the fp32 rows of consecutive slices of `rows` rows of a tensor.
 
@@ -58,6 +62,11 @@ class _Stored:
     """Position of the first byte in the file."""
     shape: tuple[int, ...]
     dtype: torch.dtype
+
+    @property
+    def bytes(self) -> int:
+        return math.prod(self.shape) * self.dtype.itemsize
+
 
 class WeightFiles:
     """Weights of a folder with `model.safetensors` or with several files and their index."""
@@ -113,6 +122,13 @@ class WeightFiles:
         found = torch.empty(self.shapes[name]) if out is None else out
         self._read(name, 0, found)
         return found
+
+    def expect(self, names: Sequence[str]) -> None:
+        """Let the system begin to read tensors that are needed soon."""
+        if hasattr(os, "posix_fadvise"):
+            for place in (self._stored[name] for name in names):
+                with place.path.open("rb") as file:
+                    os.posix_fadvise(file.fileno(), place.offset, place.bytes, os.POSIX_FADV_WILLNEED)
 
     def slices(self, name: str, rows: int) -> Iterator[tuple[int, torch.Tensor]]:
         """Yield the first row and the fp32 rows of consecutive slices of `rows` rows of a tensor.

@@ -11,6 +11,7 @@ from bloomery.checkpoint.weights import Checkpoint
 from bloomery.spec.export_resources import new_tokens
 from export.export_model import export_model
 from export.proof.comparison import Comparison, check, compare, prompts_of
+from export.proof.forward_model import continue_greedily
 from export.proof.split_model import SplitModel
 
 
@@ -92,3 +93,18 @@ def test_the_texts_are_those_that_transformers_generates_greedily(fabricate):
             suppress_tokens=list(range(run.manifest.vocabulary_size, run.manifest.vocabulary_rows)),
         )[0]
         assert generation.prompt + generation.text == tokenizer.decode(text, skip_special_tokens=True)
+
+
+@pytest.mark.slow
+def test_a_text_with_another_token_is_refused(fabricate, monkeypatch):
+    run = fabricate()
+
+    def wrong(model, prompts, new_tokens, vocabulary):
+        texts = continue_greedily(model, prompts, new_tokens, vocabulary)
+        texts[1][-1] = (texts[1][-1] + 1) % vocabulary
+        return texts
+
+    monkeypatch.setattr("export.proof.comparison.continue_greedily", wrong)
+    with pytest.raises(CheckFailedError, match=r"greedy continuation .* of a sample of 'fr' differs"):
+        export_model(run.stage, run.paths, run.target)
+    assert not run.target.exists()

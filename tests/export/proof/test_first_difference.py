@@ -45,6 +45,8 @@ def swap_query_and_key(tensor):
         ({}, "transformer.h.1.self_attention.dense.bias", lambda t: t * 2, "h.1.self_attention.dense"),
         (NEOX, "gpt_neox.layers.0.mlp.dense_h_to_4h.weight", lambda t: t.flip(0), "h.0.mlp.dense_h_to_4h"),
         (GPT2, "transformer.wpe.weight", lambda t: t.flip(0), "position_embeddings"),
+        # Only the longer samples have these positions.
+        (GPT2, "transformer.wpe.weight", lambda t: torch.cat((t[:28], t[28:].flip(0))), "position_embeddings"),
         (GPT2, "transformer.h.1.attn.c_attn.bias", lambda t: t.flip(0), "h.1.self_attention.query_key_value"),
         (GPT2, "transformer.ln_f.weight", lambda t: t + 0.5, "ln_f"),
         (GPT2, "lm_head.weight", lambda t: t.flip(1), "lm_head"),
