@@ -7,6 +7,8 @@ committed need no operation. The token comes from HF_TOKEN or `hf auth login` an
 
 from __future__ import annotations
 
+import contextlib
+import math
 import os
 import re
 import sys
@@ -71,7 +73,7 @@ class Hub:
 
         Args:
             token: token of the user; None to read public repositories only.
-            retry_seconds: how long one call retries temporary faults.
+            retry_seconds: how long one call retries temporary faults, counted from the first one after any progress.
         """
         import httpx2
         from huggingface_hub import HfApi, set_client_factory
@@ -93,6 +95,8 @@ class Hub:
             disable_progress_bars()
         self._token = token
         self._retry_seconds = retry_seconds
+        # The client of huggingface_hub sends some requests 6 times before it gives up.
+        self._long_attempt_seconds = max(retry_seconds, 10 * seconds)
         self._api = HfApi(token=token or False, library_name="bloomery")
 
     @property
@@ -100,8 +104,18 @@ class Hub:
         """Address of the Hub."""
         return str(self._api.endpoint)
 
-    def _run(self, what: str, call: Callable[[], T]) -> T:
+    def _run(self, what: str, call: Callable[[], T], progress: Callable[[], int] = lambda: 0) -> T:
         """Run `call` until it succeeds, fails with a permanent fault, or the time for retries is used up.
+
+        This time begins at the first failure. It begins again at a failure after progress, so that a fault late in a
+        long transfer is retried, too.
+
+        Args:
+            what: what the call does, for messages.
+            call: the call. A repetition continues what earlier attempts did.
+            progress: returns a number that grows with progress, such as the bytes that were received. An attempt that
+                runs for the time for retries and for at least 10 timeouts counts as progress too, because some of its
+                requests were answered.
 
         Raises:
             TryAgainError: a temporary fault lasted longer than the time for retries.
@@ -111,9 +125,9 @@ class Hub:
         import httpx2
         from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
 
-        deadline = time.monotonic() + self._retry_seconds
-        attempt = 0
+        deadline, most, attempt = math.inf, -1, 0
         while True:
+            began = time.monotonic()
             try:
                 return call()
             except (HfHubHTTPError, httpx2.TransportError, OSError, RuntimeError) as error:
@@ -140,8 +154,11 @@ class Hub:
                         expected="a request that the Hub accepts; check HF_ENDPOINT and the names of owner and "
                         "repository",
                     ) from None
+                failed, reached = time.monotonic(), progress()
+                if reached > most or failed - began > self._long_attempt_seconds:
+                    deadline, most, attempt = failed + self._retry_seconds, max(reached, most), 0
                 pause = pause_seconds(headers, attempt)
-                if time.monotonic() + pause > deadline:
+                if failed + pause > deadline:
                     raise TryAgainError(
                         f"cannot {what}: {reason}",
                         where=self.endpoint,
@@ -245,7 +262,10 @@ class Hub:
 
         Files that are in the cache are not downloaded again, and a retry continues with the missing ones.
         """
-        from huggingface_hub import snapshot_download
+        from huggingface_hub import constants, snapshot_download
+        from huggingface_hub.file_download import repo_folder_name
+
+        received = Path(constants.HF_HUB_CACHE) / repo_folder_name(repo_id=repository, repo_type="model") / "blobs"
 
         def once() -> str:
             return str(
@@ -259,7 +279,7 @@ class Hub:
                 )
             )
 
-        return Path(self._run(f"download {repository}", once))
+        return Path(self._run(f"download {repository}", once, lambda: _total_bytes(received)))
 
     def _listing(self, repository: str, revision: str) -> dict[str, Any]:
         tree = self._api.list_repo_tree(repository, recursive=True, revision=revision)
@@ -379,6 +399,15 @@ class Hub:
             self._api.create_tag(repository, tag=name, revision=commit, exist_ok=True)
 
         self._run(f"set the tag {name} of {repository}", once)
+
+
+def _total_bytes(folder: Path) -> int:
+    """Return the size of all files in a folder, in bytes. Files that disappear meanwhile are left out."""
+    total = 0
+    for path in folder.glob("*"):
+        with contextlib.suppress(FileNotFoundError):
+            total += path.stat().st_size
+    return total
 
 
 def _matches(entry: Any, file: LocalFile) -> bool:
