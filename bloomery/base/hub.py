@@ -7,10 +7,7 @@ committed need no operation. The token comes from HF_TOKEN or `hf auth login` an
 
 from __future__ import annotations
 
-import contextlib
-import math
 import os
-import re
 import sys
 import time
 from collections.abc import Callable, Collection, Mapping
@@ -20,6 +17,7 @@ from typing import Any, TypeVar
 from bloomery.base.bundle import LocalFile
 from bloomery.base.errors import CheckFailedError, ConfigError, InputError, ResourceError, TryAgainError
 from bloomery.base.hub_access import read_timeout_seconds
+from bloomery.base.hub_retries import RetryWindow, passing_fault, pause_seconds, total_bytes
 from bloomery.base.progress import say
 
 T = TypeVar("T")
@@ -28,41 +26,8 @@ MAIN = "main"
 """Name of the branch that a Hub shows and that clients load by default."""
 _CONNECT_TIMEOUT_SECONDS = 10.0
 _TOTAL_RETRY_SECONDS = 900.0
-_LONGEST_PAUSE_SECONDS = 60.0
 _FILES_A_COMMIT = 100
 """Number of files per commit; the Hub recommends about 100."""
-_PASSING_STATUS = frozenset({408, 409, 412, 429})
-"""HTTP statuses of temporary faults, in addition to 5xx. 409 and 412 mean that another commit came first."""
-
-
-def pause_seconds(headers: Mapping[str, str], attempt: int) -> float:
-    """Return the seconds to wait before a retry: as the Hub states (RateLimit, Retry-After), otherwise 1, 2, 4, ... up
-    to 60."""
-    limit = re.search(r"(?:^|;)\s*t=(\d+)", headers.get("RateLimit", ""))
-    if limit:
-        return float(limit.group(1)) + 1.0
-    after = headers.get("Retry-After", "")
-    if after.isdigit():
-        return float(after)
-    return min(_LONGEST_PAUSE_SECONDS, 2.0**attempt)
-
-
-def _passing_fault(error: Exception) -> Mapping[str, str] | None:
-    """Return the response's headers (perhaps empty) if the fault may be temporary, otherwise None.
-
-    Xet, which is written in Rust, raises the builtin ConnectionError and RuntimeError.
-    """
-    import httpx2
-    from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
-
-    if isinstance(error, HfHubHTTPError):
-        status = error.response.status_code
-        return error.response.headers if status in _PASSING_STATUS or status >= 500 else None
-    if isinstance(error, OfflineModeIsEnabled):
-        return None
-    if isinstance(error, httpx2.TransportError | ConnectionError) or type(error) is RuntimeError:
-        return {}
-    return None
 
 
 class Hub:
@@ -125,13 +90,13 @@ class Hub:
         import httpx2
         from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
 
-        deadline, most, attempt = math.inf, -1, 0
+        window, attempt = RetryWindow(self._retry_seconds, self._long_attempt_seconds), 0
         while True:
             began = time.monotonic()
             try:
                 return call()
             except (HfHubHTTPError, httpx2.TransportError, OSError, RuntimeError) as error:
-                headers, reason = _passing_fault(error), self._reason(error)
+                headers, reason = passing_fault(error), self._reason(error)
                 if isinstance(error, OfflineModeIsEnabled):
                     raise ConfigError(
                         f"cannot {what}: HF_HUB_OFFLINE is set",
@@ -154,11 +119,11 @@ class Hub:
                         expected="a request that the Hub accepts; check HF_ENDPOINT and the names of owner and "
                         "repository",
                     ) from None
-                failed, reached = time.monotonic(), progress()
-                if reached > most or failed - began > self._long_attempt_seconds:
-                    deadline, most, attempt = failed + self._retry_seconds, max(reached, most), 0
+                failed = time.monotonic()
+                if window.begins_again(began, failed, progress()):
+                    attempt = 0
                 pause = pause_seconds(headers, attempt)
-                if failed + pause > deadline:
+                if failed + pause > window.end:
                     raise TryAgainError(
                         f"cannot {what}: {reason}",
                         where=self.endpoint,
@@ -279,7 +244,7 @@ class Hub:
                 )
             )
 
-        return Path(self._run(f"download {repository}", once, lambda: _total_bytes(received)))
+        return Path(self._run(f"download {repository}", once, lambda: total_bytes(received)))
 
     def _listing(self, repository: str, revision: str) -> dict[str, Any]:
         tree = self._api.list_repo_tree(repository, recursive=True, revision=revision)
@@ -399,15 +364,6 @@ class Hub:
             self._api.create_tag(repository, tag=name, revision=commit, exist_ok=True)
 
         self._run(f"set the tag {name} of {repository}", once)
-
-
-def _total_bytes(folder: Path) -> int:
-    """Return the size of all files in a folder, in bytes. Files that disappear meanwhile are left out."""
-    total = 0
-    for path in folder.glob("*"):
-        with contextlib.suppress(FileNotFoundError):
-            total += path.stat().st_size
-    return total
 
 
 def _matches(entry: Any, file: LocalFile) -> bool:

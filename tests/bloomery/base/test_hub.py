@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from bloomery.base.errors import TryAgainError
-from bloomery.base.hub import Hub, pause_seconds
+from bloomery.base.hub import Hub
+from bloomery.base.hub_retries import pause_seconds
 
 
 @pytest.mark.parametrize(
@@ -69,6 +72,29 @@ def test_a_drop_late_in_a_long_transfer_is_retried(clock: Clock, attempts: list[
 def test_drops_are_retried_as_long_as_more_is_received_between_them(clock: Clock) -> None:
     hub, received = Hub(None, retry_seconds=900), iter(range(20))
     assert hub._run("download", transfer(clock, [300.0] * 20), lambda: next(received)) == "done"
+
+
+@pytest.mark.parametrize("grows", [True, False])
+def test_bytes_in_the_cache_are_the_progress_of_a_download(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, grows: bool
+) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    blobs = tmp_path / "models--owner--name/blobs"
+    blobs.mkdir(parents=True)
+    call = transfer(clock, [300.0] * 10)
+
+    def snapshot(*_: Any, **__: Any) -> str:
+        with (blobs / "0.incomplete").open("ab") as file:
+            file.write(b"0" * grows)
+        return call()
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", snapshot)
+    hub = Hub(None, retry_seconds=900)
+    if grows:
+        assert hub.download("owner/name", "0" * 40, ["a"]) == Path("done")
+    else:
+        with pytest.raises(TryAgainError):
+            hub.download("owner/name", "0" * 40, ["a"])
 
 
 def test_the_retries_end_900_seconds_after_the_first_failure_without_progress(clock: Clock) -> None:
