@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -58,7 +56,5 @@ def hf(
     from export.from_transformers.import_model import Layout, import_model
 
     chosen = None if precision is None else precision.value
-    # DeepSpeed, whose classes the checkpoint's files need, prints to stdout when it is imported.
-    with contextlib.redirect_stdout(sys.stderr):
-        import_model(model, output, Layout(tensor, pipeline), precision=chosen, tokenizer=tokenizer)
+    import_model(model, output, Layout(tensor, pipeline), precision=chosen, tokenizer=tokenizer)
     print(output)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from bloomery.base.bundle import Bundle
-from bloomery.base.errors import CheckFailedError
+from bloomery.base.errors import CheckFailedError, InputError
 from bloomery.base.folders import only_writer
 from bloomery.base.links import link_atomically
 from bloomery.base.progress import say
@@ -121,4 +121,10 @@ def _exported(
 def _is_current(export: ExportStage, paths: RunPaths, each: CheckpointPaths) -> bool:
     if not (each.exported / PARITY_NAME).is_file():
         return False
-    return read_parity(each.exported).made_from == export_inputs(export, paths, each.checkpoint)
+    try:
+        parity = read_parity(each.exported)
+    except InputError as error:
+        # No user edits this folder. A damaged file, or one of another version, is replaced by a new export.
+        say(f"{error}; exporting {each.name} again")
+        return False
+    return parity.made_from == export_inputs(export, paths, each.checkpoint)

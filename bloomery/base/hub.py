@@ -8,7 +8,6 @@ committed need no operation. The token comes from HF_TOKEN or `hf auth login` an
 from __future__ import annotations
 
 import os
-import re
 import sys
 import time
 from collections.abc import Callable, Collection, Mapping
@@ -18,6 +17,7 @@ from typing import Any, TypeVar
 from bloomery.base.bundle import LocalFile
 from bloomery.base.errors import CheckFailedError, ConfigError, InputError, ResourceError, TryAgainError
 from bloomery.base.hub_access import read_timeout_seconds
+from bloomery.base.hub_retries import RetryWindow, passing_fault, pause_seconds, total_bytes
 from bloomery.base.progress import say
 
 T = TypeVar("T")
@@ -26,41 +26,8 @@ MAIN = "main"
 """Name of the branch that a Hub shows and that clients load by default."""
 _CONNECT_TIMEOUT_SECONDS = 10.0
 _TOTAL_RETRY_SECONDS = 900.0
-_LONGEST_PAUSE_SECONDS = 60.0
 _FILES_A_COMMIT = 100
 """Number of files per commit; the Hub recommends about 100."""
-_PASSING_STATUS = frozenset({408, 409, 412, 429})
-"""HTTP statuses of temporary faults, in addition to 5xx. 409 and 412 mean that another commit came first."""
-
-
-def pause_seconds(headers: Mapping[str, str], attempt: int) -> float:
-    """Return the seconds to wait before a retry: as the Hub states (RateLimit, Retry-After), otherwise 1, 2, 4, ... up
-    to 60."""
-    limit = re.search(r"(?:^|;)\s*t=(\d+)", headers.get("RateLimit", ""))
-    if limit:
-        return float(limit.group(1)) + 1.0
-    after = headers.get("Retry-After", "")
-    if after.isdigit():
-        return float(after)
-    return min(_LONGEST_PAUSE_SECONDS, 2.0**attempt)
-
-
-def _passing_fault(error: Exception) -> Mapping[str, str] | None:
-    """Return the response's headers (perhaps empty) if the fault may be temporary, otherwise None.
-
-    Xet, which is written in Rust, raises the builtin ConnectionError and RuntimeError.
-    """
-    import httpx2
-    from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
-
-    if isinstance(error, HfHubHTTPError):
-        status = error.response.status_code
-        return error.response.headers if status in _PASSING_STATUS or status >= 500 else None
-    if isinstance(error, OfflineModeIsEnabled):
-        return None
-    if isinstance(error, httpx2.TransportError | ConnectionError) or type(error) is RuntimeError:
-        return {}
-    return None
 
 
 class Hub:
@@ -71,7 +38,7 @@ class Hub:
 
         Args:
             token: token of the user; None to read public repositories only.
-            retry_seconds: how long one call retries temporary faults.
+            retry_seconds: how long one call retries temporary faults, counted from the first one after any progress.
         """
         import httpx2
         from huggingface_hub import HfApi, set_client_factory
@@ -93,6 +60,8 @@ class Hub:
             disable_progress_bars()
         self._token = token
         self._retry_seconds = retry_seconds
+        # The client of huggingface_hub sends some requests 6 times before it gives up.
+        self._long_attempt_seconds = max(retry_seconds, 10 * seconds)
         self._api = HfApi(token=token or False, library_name="bloomery")
 
     @property
@@ -100,8 +69,18 @@ class Hub:
         """Address of the Hub."""
         return str(self._api.endpoint)
 
-    def _run(self, what: str, call: Callable[[], T]) -> T:
+    def _run(self, what: str, call: Callable[[], T], progress: Callable[[], int] = lambda: 0) -> T:
         """Run `call` until it succeeds, fails with a permanent fault, or the time for retries is used up.
+
+        This time begins at the first failure. It begins again at a failure after progress, so that a fault late in a
+        long transfer is retried, too.
+
+        Args:
+            what: what the call does, for messages.
+            call: the call. A repetition continues what earlier attempts did.
+            progress: returns a number that grows with progress, such as the bytes that were received. An attempt that
+                runs for the time for retries and for at least 10 timeouts counts as progress too, because some of its
+                requests were answered.
 
         Raises:
             TryAgainError: a temporary fault lasted longer than the time for retries.
@@ -111,13 +90,13 @@ class Hub:
         import httpx2
         from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
 
-        deadline = time.monotonic() + self._retry_seconds
-        attempt = 0
+        window, attempt = RetryWindow(self._retry_seconds, self._long_attempt_seconds), 0
         while True:
+            began = time.monotonic()
             try:
                 return call()
             except (HfHubHTTPError, httpx2.TransportError, OSError, RuntimeError) as error:
-                headers, reason = _passing_fault(error), self._reason(error)
+                headers, reason = passing_fault(error), self._reason(error)
                 if isinstance(error, OfflineModeIsEnabled):
                     raise ConfigError(
                         f"cannot {what}: HF_HUB_OFFLINE is set",
@@ -140,8 +119,11 @@ class Hub:
                         expected="a request that the Hub accepts; check HF_ENDPOINT and the names of owner and "
                         "repository",
                     ) from None
+                failed = time.monotonic()
+                if window.begins_again(began, failed, progress()):
+                    attempt = 0
                 pause = pause_seconds(headers, attempt)
-                if time.monotonic() + pause > deadline:
+                if failed + pause > window.end:
                     raise TryAgainError(
                         f"cannot {what}: {reason}",
                         where=self.endpoint,
@@ -245,7 +227,10 @@ class Hub:
 
         Files that are in the cache are not downloaded again, and a retry continues with the missing ones.
         """
-        from huggingface_hub import snapshot_download
+        from huggingface_hub import constants, snapshot_download
+        from huggingface_hub.file_download import repo_folder_name
+
+        received = Path(constants.HF_HUB_CACHE) / repo_folder_name(repo_id=repository, repo_type="model") / "blobs"
 
         def once() -> str:
             return str(
@@ -259,7 +244,7 @@ class Hub:
                 )
             )
 
-        return Path(self._run(f"download {repository}", once))
+        return Path(self._run(f"download {repository}", once, lambda: total_bytes(received)))
 
     def _listing(self, repository: str, revision: str) -> dict[str, Any]:
         tree = self._api.list_repo_tree(repository, recursive=True, revision=revision)

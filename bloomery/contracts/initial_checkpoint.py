@@ -35,7 +35,7 @@ class ImportRecord(BaseModel):
 
     format: int = 1
     source: str
-    """Folder or repository as the user wrote it."""
+    """Absolute path of a folder, or the repository as the user wrote it."""
     endpoint: str | None
     """Endpoint of the Hub. None for a folder on the same machine."""
     repository: str | None
@@ -50,7 +50,7 @@ class ImportRecord(BaseModel):
     @property
     def shown(self) -> str:
         """The source in one line, such as `owner/name at 0f3c...`, or the name of a folder."""
-        return f"{self.repository} at {self.commit}" if self.repository else Path(self.source).absolute().name
+        return f"{self.repository} at {self.commit}" if self.repository else Path(self.source).name
 
 
 def read_import(folder: Path) -> ImportRecord:
@@ -128,7 +128,11 @@ def refuse_other_network(manifest: CheckpointManifest, model: ModelConfig, tenso
     Raises:
         ConfigError: a key of the section `model` or the number of rows that are not masked differs.
     """
-    before, now = _network(_saved_model(manifest)), _network(model)
+    saved = _saved_model(manifest)
+    before, now = _network(saved), _network(model)
+    if saved.positions != "learned":
+        # The other encodings have no weights, so the network computes samples of any length.
+        del before["sequence_length"], now["sequence_length"]
     different = [key for key in now if before[key] != now[key]]
     if different:
         raise ConfigError(
@@ -161,7 +165,4 @@ def _network(model: ModelConfig) -> dict[str, object]:
     """Return the values that determine the weights and what the network computes, by key."""
     values = {key: value for key, value in model.model_dump(mode="json").items() if key not in _FREE}
     values["feed_forward_size"] = model.ffn_size
-    if model.positions != "learned":
-        # The other encodings have no weights, so the network computes samples of any length.
-        del values["sequence_length"]
     return values

@@ -26,8 +26,9 @@ SKIP = "training.skip"
 TOKENIZER = "tokenizer"
 """Key of the tokenizer's digest in the table of policies. It is not a configuration key, but it has a policy, because
 the tokenizer decides the samples' token ids."""
-INITIAL = "initial"
-"""Key of the digest of the checkpoint that the training started with. It is not a configuration key."""
+INITIAL, INITIAL_SOURCE = "initial.digest", "initial.source"
+"""Keys of the digest and of the name of the checkpoint that the training started with. They are not configuration
+keys."""
 
 
 class Policy(StrEnum):
@@ -60,11 +61,13 @@ def _of(section: str, *names: str) -> tuple[str, ...]:
 RULES = (
     Rule(("name",), Policy.FREE, "a run's folder may be copied under a new name"),
     Rule(("seed",), Policy.NEVER, "the seed decided the initial weights and the order of the samples"),
-    Rule((INITIAL,), Policy.NEVER, "the training started with the weights of this checkpoint"),
+    Rule((INITIAL,), Policy.NEVER, "the training started with the weights of the checkpoint with this digest"),
+    Rule((INITIAL_SOURCE,), Policy.FREE, "the name is only shown; the digest decides which checkpoint it is"),
     Rule(
         ("training.initial_checkpoint",),
         Policy.FREE,
-        "the folder may be moved, because its content is compared (`initial`), and a resumed training does not read it",
+        "the folder may be moved, because its content is compared (`initial.digest`), and a resumed training does not "
+        "read it",
     ),
     Rule((TOKENIZER,), Policy.NEVER, "the same token ids would mean different tokens"),
     Rule(
@@ -214,7 +217,7 @@ def differences(checkpoint: CheckpointManifest, stage: TrainStage) -> list[Diffe
     Raises:
         InputError: this version of Bloomery cannot read the configuration in the checkpoint.
     """
-    before, after = saved_stage(checkpoint).model_dump(mode="json"), stage.model_dump(mode="json")
+    before, after = _compared(saved_stage(checkpoint)), _compared(stage)
     found = [Difference(key, old, new, rule_of(key).policy) for key, old, new in _unequal(before, after)]
     return [_skip_in_what_was_read(each, checkpoint) if each.key == SKIP else each for each in found]
 
@@ -269,6 +272,14 @@ def _skip_in_what_was_read(change: Difference, checkpoint: CheckpointManifest) -
     if cut[0] == cut[1]:
         return change
     return Difference(change.key, change.before, change.after, Policy.NEVER)
+
+
+def _compared(stage: TrainStage) -> dict[str, Any]:
+    """Return the values of all keys. Without an initial checkpoint, its digest and its name are null."""
+    values = stage.model_dump(mode="json")
+    section, digest = INITIAL.split(".")
+    values[section] = values[section] or {digest: None, INITIAL_SOURCE.split(".")[1]: None}
+    return values
 
 
 def _unequal(before: dict[str, Any], after: dict[str, Any], prefix: str = "") -> list[tuple[str, Any, Any]]:

@@ -18,7 +18,7 @@ from bloomery.base.errors import InputError
 from bloomery.spec.weight_files import INDEX_NAME, WEIGHTS_NAME
 
 BIN_NAME, BIN_INDEX_NAME = "pytorch_model.bin", "pytorch_model.bin.index.json"
-_FORMS = ((WEIGHTS_NAME, INDEX_NAME, ".safetensors"), (BIN_NAME, BIN_INDEX_NAME, ".bin"))
+FORMS = ((WEIGHTS_NAME, INDEX_NAME, ".safetensors"), (BIN_NAME, BIN_INDEX_NAME, ".bin"))
 """Single file, index and suffix of each form. Safetensors come first, because they need no unpickling."""
 _COMPLETE = "a complete file, as transformers writes it; download or copy it again"
 
@@ -53,11 +53,11 @@ def weight_files(folder: Path) -> list[Path]:
     Raises:
         InputError: the folder has no weights, or an index is damaged or names a file outside of the folder.
     """
-    for single, index, suffix in _FORMS:
+    for single, index, suffix in FORMS:
         if (folder / single).is_file():
             return [folder / single]
         if (folder / index).is_file():
-            return [folder / name for name in _names_in(folder / index, suffix)]
+            return [folder / name for name in indexed_files(folder / index, suffix)]
     raise InputError(
         "the folder has no weights",
         where=str(folder),
@@ -65,7 +65,16 @@ def weight_files(folder: Path) -> list[Path]:
     )
 
 
-def _names_in(index: Path, suffix: str) -> list[str]:
+def indexed_files(index: Path, suffix: str) -> list[str]:
+    """Return the names of the weight files that an index maps tensors to, in order.
+
+    Args:
+        index: file such as `model.safetensors.index.json`.
+        suffix: end of the name of every weight file, such as `.safetensors`.
+
+    Raises:
+        InputError: the index is damaged, or names a file outside of its folder or with another suffix.
+    """
     value = read_json(index, any_integer=True)
     names = value.get("weight_map") if isinstance(value, dict) else None
     if not (

@@ -188,7 +188,7 @@ def _manifest(
     """Return the manifest, without files, of a checkpoint before the first iteration.
 
     A training starts with it by the key `training.initial_checkpoint`. No training resumes from it, because its
-    identity is that of the source.
+    identity is that of the source. The place of a local source is not part of it.
     """
     training = TrainingConfig.model_validate(
         {
@@ -202,7 +202,7 @@ def _manifest(
     stage = TrainStage(name=name, seed=0, model=model, training=training)
     assert model.padded_vocabulary_size is not None
     empty = CheckpointManifest(
-        identity=digest_json(record.model_dump(mode="json")),
+        identity=digest_json(record.model_dump(mode="json", exclude={"source"})),
         prefix=SamplePrefix(samples=0, stages=[], datasets={}),
         config={},
         iteration=0,

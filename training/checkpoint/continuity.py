@@ -42,6 +42,12 @@ TOLERANCE = 1e-4
 Logits are computed in fp32, so only the order of sums differs. When BLOOM's layout changed, its loss changed by 5e-3 of
 its value or more.
 """
+ROUNDING_TOLERANCE = 0.05
+"""Largest allowed differences, as for `TOLERANCE`, if the loaded weights were rounded to another precision.
+
+Rounding to bf16 changes each weight by at most 2^-8 of its value. In random networks of 4 and 12 blocks, it moved the
+logits by up to 0.009 of the largest one. Two swapped blocks moved them by 0.09 or more.
+"""
 
 
 @dataclass(frozen=True)
@@ -57,11 +63,10 @@ class Continuity:
     repaired: bool = False
     """Whether a repair changed the checkpoint after it was saved, so that differences are expected."""
 
-    @property
-    def holds(self) -> bool:
-        """Whether the differences are within `TOLERANCE`. False if any value is NaN."""
+    def is_within(self, tolerance: float) -> bool:
+        """Return whether the relative differences are within `tolerance`. Return False if any value is NaN."""
         moved = abs(self.loss_now - self.loss_before)
-        return self.difference <= TOLERANCE and moved <= TOLERANCE * self.loss_before
+        return self.difference <= tolerance and moved <= tolerance * self.loss_before
 
     def __str__(self) -> str:
         note = "; the checkpoint was repaired, so the new logits replace the saved ones" if self.repaired else ""
@@ -98,7 +103,7 @@ def check_continuity(trainer: Trainer, folder: Path, manifest: CheckpointManifes
     found = next(each for each in from_every_rank(lambda: own) if each is not None)
     if repaired:
         return _add_reference(trainer, folder, manifest, found)
-    if not found.holds:
+    if not found.is_within(TOLERANCE):
         raise CheckFailedError(
             f"the loaded network differs from the saved network: {found}",
             where=str(folder),
@@ -114,7 +119,8 @@ def check_initial_weights(trainer: Trainer, folder: Path, manifest: CheckpointMa
     Return None if the checkpoint has no reference.
 
     Raises:
-        CheckFailedError: the reference is damaged, or the logits differ although the precision is the same.
+        CheckFailedError: the reference is damaged, or the loss or the logits differ by more than `TOLERANCE`, or by
+            more than `ROUNDING_TOLERANCE` if the weights were rounded to another precision.
     """
     if REFERENCE_NAME not in manifest.files:
         return None
@@ -130,11 +136,12 @@ def check_initial_weights(trainer: Trainer, folder: Path, manifest: CheckpointMa
     here = None if logits is None else compare(tokens, expected[..., :own], logits[..., :own].cpu())
     found = next(each for each in from_every_rank(lambda: here) if each is not None)
     same = saved_stage(manifest).training.precision == trainer.stage.training.precision
-    if same and not found.holds:
+    tolerance = TOLERANCE if same else ROUNDING_TOLERANCE
+    if not found.is_within(tolerance):
         raise CheckFailedError(
             f"the loaded network differs from that of the checkpoint: {found}",
             where=str(folder),
-            expected=f"loss and logits with relative differences of at most {TOLERANCE:g}; {_OTHER_CHECKPOINT}",
+            expected=f"loss and logits with relative differences of at most {tolerance:g}; {_OTHER_CHECKPOINT}",
         )
     return found
 

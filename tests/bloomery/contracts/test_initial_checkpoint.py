@@ -74,6 +74,26 @@ def test_another_network_is_refused_before_the_run_starts(imported: Path, model:
     ]
 
 
+POSITIONS = ("alibi", "learned", "rotary")
+
+
+@pytest.mark.parametrize("length", [128, 256])
+@pytest.mark.parametrize("now", POSITIONS)
+@pytest.mark.parametrize("before", POSITIONS)
+def test_a_start_with_other_positions_is_refused(tmp_path: Path, before: str, now: str, length: int) -> None:
+    write_imported_folder(tmp_path, MODEL | {"padded_vocabulary_size": 301, "positions": before}, 290, 301)
+    values = raw(tmp_path, positions=now, sequence_length=length) | {"export": {"enabled": False}}
+    said = []
+    if before != now:
+        said.append(f"model.positions is '{before}' there and '{now}' here")
+    if before == "learned" and length != 128:
+        said.append("model.sequence_length is 128 there and 256 here")
+    problems = [each for each in file_problems(validate_config(values)) if "initial" in each.key]
+    assert bool(problems) == bool(said)
+    assert all(each in str(problems[0]) for each in said)
+    assert before == "learned" or "sequence_length" not in str(problems)
+
+
 @pytest.mark.parametrize("model", [{"sequence_length": 256}, {"init_std": 0.5}, {"stable_attention": False}])
 def test_keys_that_do_not_change_the_network_may_differ(imported: Path, model: Any) -> None:
     assert initial_weights(validate_config(raw(imported, **model))) is not None

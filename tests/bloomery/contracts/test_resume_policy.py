@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from bloomery.cli import app
 from bloomery.config.key_reference import json_schema, sections
 from bloomery.config.stages import TrainStage
-from bloomery.contracts.resume_policy import INITIAL, POLICY_OF, RULES, TOKENIZER, policy_table, rule_of
+from bloomery.contracts.resume_policy import INITIAL, INITIAL_SOURCE, POLICY_OF, RULES, TOKENIZER, policy_table, rule_of
 
 DOCS = ROOT / "docs" / "resume.md"
 
@@ -30,7 +30,7 @@ def test_every_key_has_one_policy() -> None:
 
 
 def test_the_table_names_only_existing_keys() -> None:
-    keys = {key.replace("[]", "") for key in all_keys()} | {TOKENIZER, INITIAL}
+    keys = {key.replace("[]", "") for key in all_keys()} | {TOKENIZER, INITIAL, INITIAL_SOURCE}
     known = {".".join(key.split(".")[:length]) for key in keys for length in range(1, key.count(".") + 2)}
     assert set(POLICY_OF) <= known
     assert len(POLICY_OF) == sum(len(rule.keys) for rule in RULES), "the table must name each key only once"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -162,10 +163,21 @@ def test_a_killed_import_leaves_nothing_at_the_target_and_can_be_repeated(source
     )
 
 
-def test_equal_imports_have_equal_bytes(sources, tmp_path):
-    for name in ("a", "b"):
-        import_model(str(sources / "bloom"), tmp_path / name / "in", Layout(2, 2))
+def test_equal_imports_have_equal_bytes(sources, tmp_path, monkeypatch):
+    import_model(str(sources / "bloom"), tmp_path / "a/in", Layout(2, 2))
+    monkeypatch.chdir(sources / "bloom")
+    import_model(".", tmp_path / "b/in", Layout(2, 2))
     names = [path.relative_to(tmp_path / "a") for path in sorted((tmp_path / "a").rglob("*")) if path.is_file()]
     # Only model.yaml contains the path of the folder.
     different = [name for name in names if (tmp_path / "a" / name).read_bytes() != (tmp_path / "b" / name).read_bytes()]
     assert different == [Path("in/model.yaml")]
+
+
+def test_the_checkpoint_of_a_moved_source_has_the_same_manifest(sources, tmp_path):
+    """A training that started with the checkpoint of the first import can use that of the second."""
+    import_model(str(sources / "bloom"), tmp_path / "a/in")
+    shutil.copytree(sources / "bloom", tmp_path / "renamed")
+    import_model(str(tmp_path / "renamed"), tmp_path / "b/in")
+    first, second = (imported_checkpoint(tmp_path / name / "in") / "manifest.json" for name in ("a", "b"))
+    assert first.read_bytes() == second.read_bytes()
+    assert read_import(tmp_path / "b/in").shown == "renamed"

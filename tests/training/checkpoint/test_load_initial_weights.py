@@ -11,13 +11,16 @@ import torch
 import yaml
 from fabricated_training import make_index, stage
 from ranks import run_ranks
+from repository import ROOT
 from segments import opened, steps
 from transformers_source import NETWORKS, make_source
 
 from bloomery.base.digest import digest_file
+from bloomery.checks.load_config import validate_config
 from bloomery.config.stages import TrainStage
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.sample_reader import SampleReader
+from bloomery.orchestration.stage_sections import stage_sections
 from export.from_transformers.import_model import Layout, import_model
 
 pytestmark = [pytest.mark.distributed, pytest.mark.slow]
@@ -27,13 +30,17 @@ ENTRIES = 290
 BATCH = 8
 
 
-def _imported(folder: Path, kind: str, layout: Layout, **keys: Any) -> Any:
+def _imported(folder: Path, kind: str, layout: Layout, *, dtype: str = "float32", **keys: Any) -> Any:
     """Import a model of a family to `folder`/in, make an index with its tokenizer, and return the model."""
-    whole = make_source(folder / "source", kind, dtype="float32", **keys)
-    import_model(str(folder / "source"), folder / "in", layout)
-    digest = digest_file(folder / "in/tokenizer/tokenizer.json")
-    make_index(folder / "run", 256, vocabulary=ENTRIES, tokenizer_digest=digest)
+    whole = make_source(folder / "source", kind, dtype=dtype, **keys)
+    _import(folder / "source", folder, layout)
     return whole
+
+
+def _import(source: Path, folder: Path, layout: Layout) -> None:
+    """Import the model `source` to `folder`/in, and make an index with its tokenizer."""
+    import_model(str(source), folder / "in", layout)
+    make_index(folder / "run", 256, vocabulary=ENTRIES, tokenizer_digest=_digest(folder))
 
 
 def _stage(folder: Path, precision: str = "fp32", rows: int | None = None, **parallel: int) -> TrainStage:
@@ -75,11 +82,25 @@ def _train(each: list[tuple[TrainStage, Path]]) -> list[float]:
     return found
 
 
-@pytest.mark.parametrize(
-    ("tensor", "pipeline", "kinds"), [(2, 2, tuple(NETWORKS)), (3, 1, ("bloom", "gpt2")), (8, 1, ("gpt2",))]
-)
-def test_the_first_loss_equals_that_of_transformers(tmp_path: Path, tensor: int, pipeline: int, kinds: Any) -> None:
-    models = {kind: _imported(tmp_path / kind, kind, Layout(tensor, pipeline)) for kind in kinds}
+FAMILIES = tuple(NETWORKS)
+LAYOUTS = [(tensor, pipeline) for tensor in (1, 2, 3, 4, 8) for pipeline in (1, 2, 4) if tensor * pipeline <= 8]
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Any]]:
+    """Return the folder and the model of each family."""
+    folder = tmp_path_factory.mktemp("sources")
+    return {kind: (folder / kind, make_source(folder / kind, kind, dtype="float32")) for kind in FAMILIES}
+
+
+@pytest.mark.parametrize("number", range(len(LAYOUTS)), ids=[f"TP{each[0]}xPP{each[1]}" for each in LAYOUTS])
+def test_the_first_loss_equals_that_of_transformers(tmp_path: Path, sources: Any, number: int) -> None:
+    """The families take turns. The layout with both kinds of splits on the fewest ranks trains all of them."""
+    tensor, pipeline = LAYOUTS[number]
+    kinds = FAMILIES if (tensor, pipeline) == (2, 2) else (FAMILIES[number % len(FAMILIES)],)
+    models = {kind: sources[kind][1] for kind in kinds}
+    for kind in kinds:
+        _import(sources[kind][0], tmp_path / kind, Layout(tensor, pipeline))
     each = [(_stage(tmp_path / kind, tensor=tensor, pipeline=pipeline), tmp_path / kind / "run") for kind in kinds]
     masked = run_ranks(_train, tensor * pipeline, each)
     for kind, whole in models.items():
@@ -103,6 +124,50 @@ def test_a_training_may_have_another_layout_another_precision_and_other_masked_r
 
 def _digest(folder: Path) -> str:
     return digest_file(folder / "in/tokenizer/tokenizer.json")
+
+
+def _refused_with_reversed_rows(configuration: TrainStage, folder: Path) -> list[str]:
+    """Load the rows of each matrix of one block in reverse order."""
+    from training.checkpoint import load_initial_weights
+
+    right = load_initial_weights._part
+
+    def wrong(state: Any, saved: Any, wanted: range | None) -> torch.Tensor:
+        found = right(state, saved, wanted)
+        return found.flip(0) if saved.layer == 2 and found.dim() == 2 else found
+
+    load_initial_weights._part = wrong
+    return _refused([(configuration, folder)])
+
+
+@pytest.mark.parametrize(("precision", "tolerance"), [("bf16", "0.05"), ("fp32", "0.0001")])
+def test_a_wrong_load_is_refused_in_any_precision(tmp_path: Path, precision: str, tolerance: str) -> None:
+    _imported(tmp_path, "bloom", Layout(1, 1))
+    ((said,),) = run_ranks(_refused_with_reversed_rows, 1, _stage(tmp_path, precision), tmp_path / "run")
+    assert "the loaded network differs from that of the checkpoint: loss on the reference batch" in said
+    assert f"loss and logits with relative differences of at most {tolerance}; import the model again" in said
+
+
+def test_the_shipped_configuration_trains_an_imported_fp16_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = _imported(tmp_path, "bloom", Layout(1, 1), dtype="float16").float()
+    monkeypatch.setenv("BLOOMERY_CORPUS", str(tmp_path))
+    values = yaml.safe_load((ROOT / "config/continue-bloom-560m.yaml").read_text())
+    keys = yaml.safe_load((tmp_path / "in/model.yaml").read_text())
+    assert values["model"].keys() >= keys["model"].keys() - {"init_std"}
+    values |= {"tokenizer": keys["tokenizer"], "model": keys["model"]}
+    values["training"] |= keys["training"] | {"train_samples": 2 * BATCH, "parallel": {"data": 2}}
+    values["training"]["batch"] = {"micro_batch_size": 2, "global_batch_size": BATCH}
+    values["training"]["optimizer"] |= {"warmup_samples": BATCH}
+    values["training"]["validation"] = {"every_iterations": 2, "samples": 4}
+    config = validate_config(values)
+    assert config.training.precision == "bf16"
+    configuration = stage_sections(config)["train"]
+    run_ranks(_train, 2, [(configuration, tmp_path / "run")])
+    trained = steps(tmp_path / "run")
+    assert abs(trained[1]["loss"] - _transformers_loss(whole, tmp_path / "run")) < 0.05
+    assert trained[2]["loss"] != trained[1]["loss"]
 
 
 def _refused(each: list[tuple[TrainStage, Path]]) -> list[str]:

@@ -18,7 +18,7 @@ from training_launcher import Launcher
 
 from bloomery.base.errors import CheckFailedError, InputError
 from bloomery.base.failure_cause import failure_cause
-from bloomery.config.stages import TrainStage
+from bloomery.config.stages import InitialWeights, TrainStage
 from bloomery.contracts.checkpoint import Change, newest_manifest, read_checkpoint, step_name
 from bloomery.contracts.index_manifest import IndexManifest, read_index_manifest
 from bloomery.contracts.paths import RunPaths
@@ -227,6 +227,30 @@ def test_with_continue_keys_that_may_never_change_are_refused(paths: RunPaths) -
     assert "model.hidden_size: 32 -> 64 (may change: never)" in refusal(paths, wider)
     rebuilt(paths, changed_at(CONSUMED - 2, 128))
     assert "the first 40 samples would be different" in refusal(paths, stage(samples=64, on_change="continue"))
+
+
+def started_with(digest: str | None, source: str = "model") -> TrainStage:
+    """Return the training with an initial checkpoint."""
+    initial = None if digest is None else InitialWeights(digest=digest, source=source)
+    return TRAINED.model_copy(update={"initial": initial})
+
+
+def test_the_initial_checkpoint_may_have_another_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    make_run(tmp_path, TRAINED)
+    save_manifest(RunPaths(tmp_path), started_with("0" * 64), 5, CONSUMED)
+    resumed = resolve_resume(started_with("0" * 64, "renamed"), RunPaths(tmp_path))
+    assert resumed.position.iteration == 5
+    assert "  initial.source: model -> renamed (may change: freely)" in capsys.readouterr().err.splitlines()
+
+
+@pytest.mark.parametrize(("before", "now"), [("0" * 64, "1" * 64), (None, "1" * 64), ("0" * 64, None)])
+def test_a_training_with_another_initial_checkpoint_is_not_resumed(
+    tmp_path: Path, before: str | None, now: str | None
+) -> None:
+    make_run(tmp_path, TRAINED)
+    save_manifest(RunPaths(tmp_path), started_with(before), 5, CONSUMED)
+    text = refusal(RunPaths(tmp_path), started_with(now))
+    assert f"initial.digest: {before or 'null'} -> {now or 'null'} (may change: never)" in text
 
 
 def test_keys_that_do_not_affect_learning_may_change_with_any_on_change(
