@@ -10,8 +10,8 @@ Every save computes the reference before the training continues. For BLOOM (176 
 - Without overlap of the stages, the matrix products alone would take 97 s, because only 4 GPUs would compute at a time.
 - To cast its weights to fp32 for one of the 9 batches, a GPU reads 7.3 GB and writes 14.7 GB. At 1.5 TB/s this takes
   0.02 s.
-- The logits take 16 GB and their summaries 4.4 MB. The GPU makes the summaries. One thread of a CPU needs about 27 s for
-  them (measured), and the copy of the logits takes more time.
+- The logits take 16 GB and their summaries 4.4 MB. The GPU makes the summaries. One thread of a CPU needs about 27 s
+  for them (measured), and the copy of the logits takes more time.
 """
 
 from __future__ import annotations
