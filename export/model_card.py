@@ -5,7 +5,7 @@ Every number comes from the run's files. The card leaves out facts that the run 
 
 from __future__ import annotations
 
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 import yaml
@@ -48,7 +48,7 @@ def render_card(facts: CardFacts, records: RunRecords) -> str:
 
 def _summary(facts: CardFacts) -> str:
     initial = saved_stage(facts.manifest).initial
-    started = f"The training started with the weights of {markdown_code(initial.source)}. " if initial else ""
+    started = f"The training started with the weights of {markdown_code(_origin(initial.source))}. " if initial else ""
     return (
         f"This is a language model with {facts.family.title}'s architecture and {facts.parameters:,} parameters "
         f"({format_count(facts.parameters)}). The run {markdown_code(facts.stage.name)} of Bloomery trained the model "
@@ -56,6 +56,11 @@ def _summary(facts: CardFacts) -> str:
         f"{markdown_code(facts.checkpoint)}. "
         "It is a base model: it continues text and has not been tuned to follow instructions or to be safe."
     )
+
+
+def _origin(source: str) -> str:
+    """Return the origin of the initial weights. Of an absolute path, only the last part is returned."""
+    return PurePath(source).name if PurePath(source).is_absolute() else source
 
 
 def _how_to_load(facts: CardFacts) -> str:

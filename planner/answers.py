@@ -23,6 +23,7 @@ from bloomery.spec.hardware import gpus, grids
 from bloomery.spec.memory import StageMemory, bytes_per_parameter, ends_and_middle, memory, moment_count, usable_bytes
 from bloomery.spec.overview import overview
 from bloomery.spec.parameters import declare
+from bloomery.spec.reference_seconds import reference_seconds
 from bloomery.spec.weight_files import DTYPE_BYTES, export_dtype
 from planner.notices import Notice, notices
 from planner.planned_state import speed_at, state_at
@@ -58,6 +59,10 @@ class Failures:
 
     days_between_failures: float
     save_seconds: float
+    save_is_stated: bool
+    """Whether `plan.save_seconds` states the time of a save."""
+    reference_seconds: float
+    """Estimated seconds to compute the reference logits of a save. 0 if no GPU is configured."""
     interval_iterations: int
     lost_fraction: float
     young_iterations: int
@@ -139,7 +144,7 @@ def answers(config: RunConfig) -> Answers:
     ends = ends_and_middle(found)
     full = training.batch.global_batch_size
     waits = bubble_fraction(parallel.pipeline, micro_batches(config, full))
-    times = _times(config)
+    times, disk = _times(config), disk_use(config)
     return Answers(
         name=config.name,
         family=model.family,
@@ -153,7 +158,7 @@ def answers(config: RunConfig) -> Answers:
         gpus_per_replica=parallel.tensor * parallel.pipeline,
         stages=figures.stages,
         weights_bytes=figures.parameters * DTYPE_BYTES[export_dtype(config.export, training.precision)],
-        checkpoint_bytes=figures.checkpoint_bytes,
+        checkpoint_bytes=disk.checkpoint,
         save_seconds=save_seconds(config),
         bytes_per_parameter=bytes_per_parameter(training.precision, moment_count(training.optimizer)),
         memory_bytes_per_gpu={name: stage.total for name, stage in ends.items()},
@@ -161,7 +166,7 @@ def answers(config: RunConfig) -> Answers:
         gpu=plan.gpu,
         gpu_memory_bytes=gpu.memory_bytes if gpu else None,
         fits=max(stage.total for stage in found) <= usable_bytes(gpu.memory_bytes) if gpu else None,
-        disk=disk_use(config),
+        disk=disk,
         export=resources_of_export(config) if config.export.enabled and model.family == "gpt" else None,
         batches=ladder_rungs(training.batch),
         micro_batches=micro_batches(config, full),
@@ -220,6 +225,8 @@ def _failures(config: RunConfig, times: Times) -> Failures | None:
     return Failures(
         days_between_failures=between,
         save_seconds=save,
+        save_is_stated=config.plan.save_seconds is not None,
+        reference_seconds=reference_seconds(config),
         interval_iterations=every,
         lost_fraction=now.lost_fraction,
         young_iterations=max(1, round(young_interval(save, mean) / seconds)),

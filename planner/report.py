@@ -172,7 +172,7 @@ def _disk(plan: Answers) -> Rows:
             f"{format_bytes(disk.checkpoints)} for at most {disk.kept_checkpoints} checkpoints of "
             f"{format_bytes(disk.checkpoint)}, including the one being written",
         ),
-        ("exported model", f"{format_bytes(disk.export)}, including its published copy"),
+        ("exported model", _exported(disk.export)),
         (
             "token index",
             f"{format_bytes(disk.index)} for {text.tokens:,} tokens in {text.documents:,} documents and "
@@ -190,6 +190,12 @@ def _disk(plan: Answers) -> Rows:
     ]
 
 
+def _exported(size: int) -> str:
+    if not size:
+        return "none, because export.enabled is false"
+    return f"{format_bytes(size)}, including its published copy"
+
+
 def _export(needs: ExportResources) -> Rows:
     return [
         ("memory", f"{format_bytes(needs.memory_bytes)}, for any number of layers"),
@@ -203,6 +209,7 @@ def _failures(failures: Failures) -> Rows:
     return [
         ("time between failures", f"{failures.days_between_failures:g} days"),
         ("time of a save", format_seconds(failures.save_seconds)),
+        *_reference(failures),
         (
             "configured save interval",
             f"{failures.interval_iterations} iterations; {failures.lost_fraction:.1%} of the time is lost, and the "
@@ -214,3 +221,10 @@ def _failures(failures: Failures) -> Rows:
             f"(Young's formula: {failures.young_iterations} iterations)",
         ),
     ]
+
+
+def _reference(failures: Failures) -> Rows:
+    if not failures.reference_seconds:
+        return []
+    about = "plan.save_seconds must include this time" if failures.save_is_stated else "included in the time of a save"
+    return [("reference logits of a save", f"{format_seconds(failures.reference_seconds)} (estimated); {about}")]

@@ -4,8 +4,9 @@ The training writes it with each checkpoint (`training.checkpoint.reference_logi
 are compared with it. It has two parts:
 
 - The logits of all vocabulary rows for a few short samples.
-- A summary of the logits at every position of longer samples, taken in turn from the validation sets. The logits of 8
-  samples of 2,048 tokens would take 16 GB for BLOOM, and their summary takes 4.4 MB.
+- A summary of the logits at every position of longer samples. Every validation set has at least one of them
+  (`bloomery.spec.checkpoint_size.summary_shape`). The logits of 8 samples of 2,048 tokens would take 16 GB for BLOOM,
+  and their summary takes 4.4 MB.
 """
 
 from __future__ import annotations
@@ -83,21 +84,27 @@ def entry_rows(vocabulary: int) -> torch.Tensor:
 class SummaryMaker:
     """Makes the summary of one sample from slices of its logits."""
 
-    def __init__(self, tokens: torch.Tensor, vocabulary: int) -> None:
-        """Prepare for a sample `tokens` (int64 [length]) and `vocabulary` entries of the tokenizer."""
+    def __init__(self, tokens: torch.Tensor, vocabulary: int, device: torch.device | None = None) -> None:
+        """Prepare for a sample `tokens` (int64 [length] on the CPU) and `vocabulary` entries of the tokenizer.
+
+        `device` is the device of the logits. The summary is computed there, because it is much smaller than the logits:
+        284 bytes a position instead of 1 MB for BLOOM. The default is the CPU.
+        """
         length = len(tokens)
         self._vocabulary, self._tokens = vocabulary, tokens
+        # Rows and tokens stay on the CPU, so that choosing among them does not wait for the device.
         self._rows = entry_rows(vocabulary)
-        self._entries = torch.zeros(length, len(self._rows))
-        self._greatest = torch.full((length,), -torch.inf)
-        self._likeliest = torch.zeros(length, dtype=torch.int64)
-        self._log_sum = torch.full((length,), -torch.inf)
-        self._next = torch.zeros(max(0, length - 1))
+        self._entries = torch.zeros(length, len(self._rows), device=device)
+        self._greatest = torch.full((length,), -torch.inf, device=device)
+        self._likeliest = torch.zeros(length, dtype=torch.int64, device=device)
+        self._log_sum = torch.full((length,), -torch.inf, device=device)
+        self._next = torch.zeros(max(0, length - 1), device=device)
 
     def add(self, positions: range, first_row: int, logits: torch.Tensor) -> None:
         """Add fp32 logits [positions, rows] of consecutive positions and of the vocabulary rows from `first_row` on.
 
-        The rows of a position must be added in ascending order. Padding rows are ignored.
+        The rows of a position must be added in ascending order. Padding rows are ignored. The logits must be on the
+        device of this summary.
         """
         logits = logits[:, : max(0, self._vocabulary - first_row)]
         count = logits.shape[1]
@@ -111,16 +118,19 @@ class SummaryMaker:
         )
         self._greatest[here] = torch.maximum(self._greatest[here], greatest)
         self._log_sum[here] = torch.logaddexp(self._log_sum[here], logits.logsumexp(dim=-1))
-        inside = (self._rows >= first_row) & (self._rows < first_row + count)
-        self._entries[here, inside] = logits[:, self._rows[inside] - first_row]
+        inside = ((self._rows >= first_row) & (self._rows < first_row + count)).nonzero().flatten()
+        device = logits.device
+        self._entries[here, inside.to(device)] = logits[:, (self._rows[inside] - first_row).to(device)]
         following = self._tokens[positions.start + 1 : positions.stop + 1]
         in_slice = (following >= first_row) & (following < first_row + count)
         found = in_slice.nonzero().flatten()
-        self._next[positions.start + found] = logits[found, following[found] - first_row]
+        chosen = logits[found.to(device), (following[found] - first_row).to(device)]
+        self._next[(positions.start + found).to(device)] = chosen
 
     def summary(self) -> Summary:
-        """Return the summary after all slices were added."""
-        return Summary(self._entries, self._log_sum, self._greatest, self._likeliest, self._next)
+        """Return the summary on the CPU, after all slices were added."""
+        parts = (self._entries, self._log_sum, self._greatest, self._likeliest, self._next)
+        return Summary(*(part.cpu() for part in parts))
 
 
 def chunks_of(length: int, rows: int) -> list[range]:

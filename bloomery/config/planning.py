@@ -59,7 +59,9 @@ class PlanConfig(Section):
     """Speed of one GPU at the full global batch size, in TFLOP/s, including the operations of recomputed activations.
     Default (null): an estimate for the type of GPU."""
     save_seconds: _AtLeastZero | None = None
-    """Time to save a checkpoint, in seconds. Default (null): the checkpoint's size divided by `write_gb_per_second`."""
+    """Time for which the training waits at each save, in seconds, including the time to compute the checkpoint's
+    reference logits. Default (null): the checkpoint's size divided by `write_gb_per_second`, plus the estimated time of
+    the reference logits if the type of GPU is known."""
     write_gb_per_second: _AboveZero | None = None
     """Rate at which all nodes together write a checkpoint, in GB (10^9 bytes) per second. It is used only if
     `save_seconds` is null; if both are null, the plan counts no time for saves."""

@@ -72,10 +72,11 @@ def kept_checkpoints(config: RunConfig, iterations: int) -> int:
 def disk_use(config: RunConfig) -> DiskUse:
     """Return the largest disk space that a run uses."""
     rows, end = planned_rows(config), trajectory(config.model, config.training).end
-    kept, one = kept_checkpoints(config, end.iteration), checkpoint_bytes(config)
+    kept = kept_checkpoints(config, end.iteration)
     item = DTYPE_BYTES[export_dtype(config.export, config.training.precision)]
     text = planned_text(config)
     sets = planned_validation_sets(config, text)
+    one = checkpoint_bytes(config, len(sets))
     return DiskUse(
         checkpoint=one,
         checkpoints=kept * one,

@@ -149,6 +149,11 @@ class IndexManifest(BaseModel):
     languages: dict[str, LanguageRead] = {}
     """How much text of each language the training reads, by language code."""
 
+    @property
+    def validation_sets(self) -> list[str]:
+        """Names of the validation sets that have samples."""
+        return [entry.name for entry in self.validation if entry.samples]
+
 
 def resolve_index(folder: Path) -> Path:
     """Return the folder to which the links in the documented index folder lead at this moment.

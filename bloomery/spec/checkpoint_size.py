@@ -37,7 +37,10 @@ REFERENCE_SAMPLES = 2
 REFERENCE_LENGTH = 64
 """Samples of the reference logits, and tokens of each. 2 x 64 x 250,880 rows x 4 bytes already take 128 MB."""
 SUMMARY_SAMPLES = 8
-"""Number of longer samples, for which the reference has a summary of the logits."""
+"""Number of longer samples, for which the reference has a summary of the logits, if there are not more validation
+sets."""
+LEAST_SUMMARY_LENGTH = 64
+"""Smallest number of tokens to which longer samples are cut if there are more validation sets."""
 _SUMMARY_ENTRIES = 64
 """Number of logits that a summary holds for each position (`bloomery.checkpoint.reference.ENTRIES`)."""
 
@@ -49,8 +52,10 @@ _STEP_BYTES = 4
 _GENERATOR_BYTES = 15_480
 """Bytes of a rank's random_rank_*.safetensors: the states of torch (5,056), Python (625 x 8) and NumPy (624 x 8), and
 the header. On a GPU, CUDA's state adds less than 100 bytes."""
-_SAFETENSORS_HEADER = 152
-"""Bytes of the header of reference.safetensors."""
+_SAFETENSORS_HEADER = 840
+"""Bytes of the header of reference.safetensors, which describes 8 tensors, without the names of the longer samples."""
+_SUMMARY_NAME = 20
+"""Bytes of the name of a longer sample in this header, such as `validation/fr`, with its quotation marks."""
 _PICKLED_SHAPE = 14
 """Bytes of the opcodes of a parameter's shape in mp_rank_*_model_states.pt (`param_shapes`)."""
 _PICKLED_SLICE = 28
@@ -91,8 +96,30 @@ class CheckpointSize:
         return self.weights + self.optimizer + self.engine + self.reference + self.generators + self.manifest
 
 
-def checkpoint_size(model: ModelConfig, training: TrainingConfig, vocabulary_rows: int) -> CheckpointSize:
-    """Return the size of one checkpoint of a model with `vocabulary_rows` rows of the embedding."""
+def summary_shape(validation_sets: int, sequence_length: int) -> tuple[int, int]:
+    """Return the number of longer samples, and the number of tokens of each of them.
+
+    Up to `SUMMARY_SAMPLES` validation sets share this number of whole samples. If there are more sets, each has one
+    sample, which is cut so that the number of positions stays the same. A sample is not cut below
+    `LEAST_SUMMARY_LENGTH` tokens, so the number of positions grows if there are more sets than `sequence_length` / 8.
+    """
+    if validation_sets <= SUMMARY_SAMPLES:
+        return SUMMARY_SAMPLES, sequence_length
+    shortest = min(LEAST_SUMMARY_LENGTH, sequence_length)
+    return validation_sets, max(shortest, SUMMARY_SAMPLES * sequence_length // validation_sets)
+
+
+def checkpoint_size(
+    model: ModelConfig, training: TrainingConfig, vocabulary_rows: int, validation_sets: int = 0
+) -> CheckpointSize:
+    """Return the size of one checkpoint.
+
+    Args:
+        model: the network.
+        training: the training.
+        vocabulary_rows: number of rows of the embedding.
+        validation_sets: number of validation sets that have samples. It matters only for more than 8 sets.
+    """
     parallel = training.parallel
     layout = (parallel.tensor, parallel.pipeline, parallel.data)
     settings = len(dump_json(deepspeed_json(training)))
@@ -101,8 +128,9 @@ def checkpoint_size(model: ModelConfig, training: TrainingConfig, vocabulary_row
         model, vocabulary_rows, layout, training.partition, training.precision, moments, settings
     )
     reference = REFERENCE_SAMPLES * min(REFERENCE_LENGTH, model.sequence_length) * (vocabulary_rows * 4 + 8)
+    samples, length = summary_shape(validation_sets, model.sequence_length)
     # Each position has its token, the most likely token, the logits of entries, and three other numbers.
-    reference += SUMMARY_SAMPLES * model.sequence_length * (2 * 8 + (min(_SUMMARY_ENTRIES, vocabulary_rows) + 3) * 4)
+    reference += samples * (length * (2 * 8 + (min(_SUMMARY_ENTRIES, vocabulary_rows) + 3) * 4) + _SUMMARY_NAME)
     described = len(dump_json(model.model_dump(mode="json"))) + len(dump_json(training.model_dump(mode="json")))
     files += parallel.world_size + 1
     return CheckpointSize(
@@ -115,9 +143,9 @@ def checkpoint_size(model: ModelConfig, training: TrainingConfig, vocabulary_row
     )
 
 
-def checkpoint_bytes(config: RunConfig) -> int:
+def checkpoint_bytes(config: RunConfig, validation_sets: int = 0) -> int:
     """Return the bytes of one checkpoint of a run whose tokenizer reaches the configured vocabulary size."""
-    return checkpoint_size(config.model, config.training, planned_rows(config)).total
+    return checkpoint_size(config.model, config.training, planned_rows(config), validation_sets).total
 
 
 @lru_cache(maxsize=256)

@@ -20,6 +20,7 @@ from bloomery.spec.flops import iteration_flops
 from bloomery.spec.hardware import Gpu, gpus
 from bloomery.spec.parameters import planned_rows
 from bloomery.spec.partition import stages
+from bloomery.spec.reference_seconds import reference_seconds
 from bloomery.spec.save_points import is_due, saves_until
 from bloomery.spec.trajectory import trajectory
 
@@ -145,14 +146,14 @@ def ladder_seconds(config: RunConfig) -> list[tuple[int, float]]:
 def save_seconds(config: RunConfig) -> float:
     """Return the seconds of one save.
 
-    This is `plan.save_seconds`, or the checkpoint's bytes divided by `plan.write_gb_per_second`, or 0 if neither is
-    set.
+    This is `plan.save_seconds`. If it is not set, it is the time to compute the reference (`reference_seconds`) and to
+    write the checkpoint's bytes at `plan.write_gb_per_second`. It is 0 if neither is set.
     """
     plan = config.plan
     if plan.save_seconds is not None:
         return plan.save_seconds
     if plan.write_gb_per_second is not None:
-        return checkpoint_bytes(config) / (plan.write_gb_per_second * 1e9)
+        return reference_seconds(config) + checkpoint_bytes(config) / (plan.write_gb_per_second * 1e9)
     return 0.0
 
 

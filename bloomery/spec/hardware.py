@@ -16,6 +16,8 @@ class Gpu:
     memory_gib: float
     peak_tflops: float
     """Peak of dense 16-bit matrix products, TFLOP/s."""
+    fp32_tflops: float
+    """Peak of fp32 matrix products without TF32, TFLOP/s."""
     watts: float
     """Thermal design power, W."""
     node_gb_per_second: float

@@ -9,7 +9,7 @@ from bloomery.base.markdown_text import markdown_table
 from bloomery.base.units import format_bytes
 from export.card.facts import CODE
 from export.card.folded import folded
-from export.card.key_rows import key_rows, pick
+from export.card.key_rows import key_rows, pick, without_keys
 
 if TYPE_CHECKING:
     from bloomery.contracts.index_manifest import IndexManifest, LanguageRead
@@ -27,6 +27,8 @@ _RECIPE_KEYS = {
     "index": ("validation_share", "validation_samples", "order", "blend", "seed"),
 }
 """Keys of the sections that determine the text. Keys that name files of a machine are left out."""
+_PATH_KEYS = frozenset({"language_id.fallback_model", "language_id.fasttext_model"})
+"""Keys inside these sections whose values are paths of a machine."""
 _EMPTY = ("null", "[]", "{}")
 """Values of keys that have no effect, such as a limit that is not set."""
 
@@ -108,7 +110,8 @@ def _recipe(sections: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
     for name, keys in _RECIPE_KEYS.items():
         for key in keys:
             value = pick(sections.get(name, {}), key)
-            rows += [[name, *row] for row in key_rows(value, key) if row[1] not in _EMPTY]
+            shown = without_keys(key_rows(value, key), _PATH_KEYS)
+            rows += [[name, *row] for row in shown if row[1] not in _EMPTY]
     return rows
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 
@@ -17,6 +17,11 @@ def key_rows(value: object, key: str = "") -> Iterator[tuple[str, str]]:
             yield from key_rows(inner, f"{key}.{name}" if key else str(name))
     else:
         yield key, json.dumps(value, ensure_ascii=False)
+
+
+def without_keys(rows: Iterable[tuple[str, str]], left_out: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Yield the rows except those of the keys `left_out`, such as keys whose values are paths of a machine."""
+    return (row for row in rows if row[0] not in left_out)
 
 
 def pick(section: Mapping[str, Any], key: str) -> object:

@@ -21,7 +21,7 @@ def front_matter(facts: CardFacts, records: RunRecords) -> dict[str, Any]:
     languages = records.all_languages
     codes = sorted({_HUB_CODES.get(code, code) for code in languages if code != CODE})
     tags = [facts.family.model_type, "bloomery", "text-generation"] + ([CODE] if CODE in languages else [])
-    results = _results(records.validations[-1]) if records.validations else []
+    results = _results(records.validations[-1], facts.manifest.iteration) if records.validations else []
     return {
         **({"language": codes} if codes else {}),
         **licence_metadata(facts.stage.licences),
@@ -32,8 +32,13 @@ def front_matter(facts: CardFacts, records: RunRecords) -> dict[str, Any]:
     }
 
 
-def _results(record: ValidationRecord) -> list[dict[str, Any]]:
-    """Return an entry for each validation set whose loss is finite, in the form that the Hub specifies."""
+def _results(record: ValidationRecord, iteration: int) -> list[dict[str, Any]]:
+    """Return an entry for each validation set whose loss is finite, in the form that the Hub specifies.
+
+    If the last validation is older than the exported checkpoint of `iteration`, the names of the metrics state the
+    iteration of the validation, because the values are those of an earlier state of the model.
+    """
+    of = "" if record.iteration == iteration else f" after iteration {record.iteration:,} of {iteration:,}"
     return [
         {
             "task": dict(_TASK),
@@ -43,7 +48,7 @@ def _results(record: ValidationRecord) -> list[dict[str, Any]]:
                 "config": name,
                 "split": "validation",
             },
-            "metrics": [{"type": "perplexity", "value": _rounded(value), "name": f"perplexity of {name}"}],
+            "metrics": [{"type": "perplexity", "value": _rounded(value), "name": f"perplexity of {name}{of}"}],
         }
         for name, loss in sorted(record.validation.items())
         if (value := perplexity(loss)) is not None

@@ -10,7 +10,7 @@ from bloomery.base.units import format_energy, format_seconds
 from bloomery.spec.flops import iteration_flops
 from bloomery.spec.trajectory import trajectory
 from export.card.folded import folded
-from export.card.key_rows import key_rows
+from export.card.key_rows import key_rows, without_keys
 
 if TYPE_CHECKING:
     from bloomery.config.training import BatchConfig
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from export.card.hardware import Hardware
 
 _POSITIONS = {"alibi": "ALiBi", "learned": "learned", "rotary": "rotary"}
+PATH_KEYS = frozenset({"training.initial_checkpoint"})
+"""Keys of the training whose values are paths of a machine. They may change freely, so no checkpoint records them as
+changed. The summary of the card names the origin of the initial weights."""
 _ACTIVATIONS = {"gelu": "GELU (tanh approximation)", "swiglu": "SwiGLU"}
 
 
@@ -85,7 +88,8 @@ def training(facts: CardFacts) -> str:
         parts.append("Keys that changed during the training:")
         parts.append(markdown_table(["after iteration", "key", "before", "after"], changes))
     keys = facts.trained_stage.model_dump(mode="json", include={"seed", "model", "training"})
-    parts.append(folded("All keys of the training", markdown_table(["key", "value"], list(key_rows(keys)))))
+    shown = without_keys(key_rows(keys), PATH_KEYS)
+    parts.append(folded("All keys of the training", markdown_table(["key", "value"], list(shown))))
     return "\n\n".join(parts)
 
 

@@ -10,10 +10,13 @@ import yaml
 
 from bloomery.base.atomic import write_json
 from bloomery.base.errors import InputError
+from bloomery.config.stages import InitialWeights, TrainStage
 from bloomery.contracts.resume_policy import saved_stage
 from bloomery.spec.flops import iteration_flops
 from bloomery.spec.parameters import parameter_count
 from export.card.facts import CardFacts, read_run_records
+from export.card.key_rows import key_rows
+from export.card.training_parts import PATH_KEYS
 from export.model_card import render_card
 from export.proof.comparison import Comparison
 
@@ -159,3 +162,80 @@ def test_a_damaged_line_of_the_metrics_does_not_block_the_card(fabricate, damage
     metrics.write_bytes(damage + b"\n" + metrics.read_bytes())
     assert card_of(run) == plain
     assert "1 damaged line is skipped; the first is line 1: not valid JSON" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("validated", "name"), [(100, "perplexity of en"), (90, "after iteration 90 of 100")])
+def test_perplexities_of_an_earlier_iteration_are_named_as_such(fabricate, validated, name):
+    from huggingface_hub import ModelCard
+
+    run = fabricate()
+    metrics = run.paths.logs / "metrics.jsonl"
+    step, validation = map(json.loads, metrics.read_text().splitlines())
+    records = [step | {"iteration": validated}, validation | {"iteration": validated}, step | {"iteration": 100}]
+    metrics.write_text("".join(json.dumps(record) + "\n" for record in records[: 2 if validated == 100 else 3]))
+    facts = CardFacts(run.stage, run.manifest, "step00000100", 1, 1, comparison())
+    card = ModelCard(render_card(facts, read_run_records(run.paths, 100)))
+    first = card.data.eval_results[0]
+    assert (first.dataset_config, first.metric_type) == ("en", "perplexity")
+    assert first.metric_value == pytest.approx(math.exp(5.25), rel=1e-5)
+    assert first.metric_name.endswith(name)
+    assert ("after iteration" in first.metric_name) == (validated != 100)
+
+
+def test_the_card_names_no_path_of_the_machine(fabricate):
+    run = fabricate()
+    home = "/home/alice"
+    stage = saved_stage(run.manifest)
+    training = stage.training.model_copy(update={"initial_checkpoint": f"{home}/imports/x"})
+    initial = InitialWeights(digest="2" * 64, source=f"{home}/imports/bloom-560m")
+    saved = stage.model_copy(update={"training": training, "initial": initial})
+    run.manifest = run.manifest.model_copy(update={"config": saved.model_dump(mode="json")})
+    sections = {
+        "judge": {
+            "language_id": {"min_share": 0.6, "fallback_model": f"{home}/a.bin", "fasttext_model": f"{home}/b.ftz"},
+            "detector": {"fasttext_model": f"{home}/c.bin"},
+        },
+        "dedup": {"dedup": {"exact": True, "against": [f"{home}/runs/old"]}},
+        "tokenizer": {"tokenizer": {"vocabulary_size": 290, "existing": f"{home}/tokenizer"}},
+        "index": {"seed": 1, "paths": [f"{home}/texts/*.jsonl"]},
+    }
+    for name, section in sections.items():
+        write_json(run.paths.config / f"{name}.json", section)
+    header, body = card_of(run)
+    assert home not in body
+    assert home not in json.dumps(header)
+    assert "initial_checkpoint" not in body
+    assert "The training started with the weights of `bloom-560m`." in body
+    assert "| judge | language_id.min_share | 0.6 |" in body.replace("\\", "")
+
+
+def string_keys(schema, definitions, prefix=""):
+    """Yield the keys whose values are free texts, without choices and patterns."""
+    schema = definitions[schema["$ref"].split("/")[-1]] if "$ref" in schema else schema
+    for inner in schema.get("anyOf", []):
+        yield from string_keys(inner, definitions, prefix)
+    if schema.get("type") == "array":
+        yield from string_keys(schema["items"], definitions, prefix)
+    for name, value in schema.get("properties", {}).items():
+        yield from string_keys(value, definitions, f"{prefix}.{name}" if prefix else name)
+    if schema.get("type") == "string" and not {"enum", "const", "pattern"} & schema.keys():
+        yield prefix
+
+
+def test_every_free_text_among_the_keys_of_the_training_is_left_out():
+    schema = TrainStage.model_json_schema()
+    found = {key for key in string_keys(schema, schema["$defs"]) if key.startswith(("seed", "model", "training"))}
+    assert found == PATH_KEYS
+
+
+def test_the_card_lists_the_seed_and_every_other_key_of_the_training(fabricate):
+    run = fabricate()
+    saved = saved_stage(run.manifest).model_copy(update={"seed": 4711})
+    run.manifest = run.manifest.model_copy(update={"config": saved.model_dump(mode="json")})
+    _, body = card_of(run)
+    assert "| seed | 4711 |" in body
+    table = body.split("<summary>All keys of the training</summary>")[1].split("</details>")[0].replace("\\", "")
+    values = saved.model_dump(mode="json", include={"seed", "model", "training"})
+    for key, value in key_rows(values):
+        if key not in PATH_KEYS:
+            assert f"| {key} | {value} |" in table, key

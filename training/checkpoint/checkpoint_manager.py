@@ -255,8 +255,8 @@ class CheckpointManager:
 
     def _expected_bytes(self) -> int:
         """Return the planned size of a checkpoint in bytes."""
-        trainer = self._trainer
-        return checkpoint_size(trainer.stage.model, trainer.stage.training, trainer.vocabulary_rows).total
+        trainer, sets = self._trainer, len(self._index.validation_sets)
+        return checkpoint_size(trainer.stage.model, trainer.stage.training, trainer.vocabulary_rows, sets).total
 
     def _seal(self, position: Position, written: list[_Written]) -> None:
         """Do rank 0's part of `finish`: seal the checkpoint, or give it up if a rank could not write."""

@@ -17,8 +17,9 @@ def next_checkpoint_bytes(stage: TrainStage, paths: RunPaths) -> int | None:
     The training opens the index later and reports its errors.
     """
     try:
-        vocabulary = read_index_manifest(paths.index_manifest).vocabulary_size
+        index = read_index_manifest(paths.index_manifest)
     except InputError:
         return None
-    rows = embedding_rows(newest_manifest(paths.checkpoints), vocabulary, stage.model, stage.training.parallel.tensor)
-    return checkpoint_size(stage.model, stage.training, rows).total
+    newest, tensor = newest_manifest(paths.checkpoints), stage.training.parallel.tensor
+    rows = embedding_rows(newest, index.vocabulary_size, stage.model, tensor)
+    return checkpoint_size(stage.model, stage.training, rows, len(index.validation_sets)).total

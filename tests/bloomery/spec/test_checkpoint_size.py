@@ -6,11 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from fabricated_training import stage
 from ranks import run_ranks
+from safetensors.torch import save_file
 
+from bloomery.checkpoint.reference import LongSample, Reference, SummaryMaker, reference_tensors
 from bloomery.config.run import RunConfig
-from bloomery.spec.checkpoint_size import checkpoint_bytes, checkpoint_size
+from bloomery.spec.checkpoint_size import checkpoint_bytes, checkpoint_size, summary_shape
 
 
 def test_blooms_checkpoint_has_the_published_size(bloom: RunConfig) -> None:
@@ -63,3 +66,27 @@ def test_a_real_checkpoint_has_the_planned_size(tmp_path: Path, layout: dict[str
         real = sum(path.stat().st_size for path in folder.glob(pattern))
         assert getattr(size, part) == pytest.approx(real, rel=0.05), part
     assert size.total == pytest.approx(sum(path.stat().st_size for path in folder.iterdir()), rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("sets", "length", "shape"),
+    [(0, 2048, (8, 2048)), (8, 2048, (8, 2048)), (46, 2048, (46, 356)), (9, 2048, (9, 1820)), (46, 128, (46, 64))],
+)
+def test_many_validation_sets_share_the_positions_of_8_samples(sets: int, length: int, shape: tuple[int, int]) -> None:
+    assert summary_shape(sets, length) == shape
+    assert shape[0] * shape[1] <= 8 * max(length, 8 * sets)
+
+
+@pytest.mark.parametrize(("sets", "length"), [(0, 32), (3, 64), (46, 128), (46, 512)])
+def test_the_reference_has_the_planned_size(tmp_path: Path, sets: int, length: int) -> None:
+    configuration = stage(samples=16)
+    model = configuration.model.model_copy(update={"sequence_length": length})
+    rows, (samples, cut) = 512, summary_shape(sets, length)
+    names = [f"validation/l{number % max(1, sets):02}" for number in range(samples)]
+    made = [SummaryMaker(torch.zeros(cut, dtype=torch.int64), 500) for _ in names]
+    long = tuple(LongSample(name, maker._tokens, maker.summary()) for name, maker in zip(names, made, strict=True))
+    tokens = torch.zeros(2, min(64, length), dtype=torch.int64)
+    tensors, metadata = reference_tensors(Reference(tokens, torch.zeros(*tokens.shape, rows), long))
+    save_file(tensors, tmp_path / "reference.safetensors", metadata)
+    planned = checkpoint_size(model, configuration.training, rows, sets).reference
+    assert (tmp_path / "reference.safetensors").stat().st_size == pytest.approx(planned, rel=0.002)
