@@ -16,10 +16,10 @@ from typing import Protocol
 
 import torch
 
-from bloomery.base.atomic import read_json
 from bloomery.base.errors import InputError
 from bloomery.spec.transformers_families.family import Family
 from bloomery.spec.weight_files import INDEX_NAME, WEIGHTS_NAME
+from export.from_transformers.find_weights import indexed_files
 
 
 class Weights(Protocol):
@@ -96,26 +96,7 @@ class WeightFiles:
         """Return the names of the weight files, in order."""
         if (self._folder / WEIGHTS_NAME).is_file():
             return [WEIGHTS_NAME]
-        index = self._folder / INDEX_NAME
-        if not index.is_file():
-            raise InputError(
-                "the folder has no weights",
-                where=str(self._folder),
-                expected=f"{WEIGHTS_NAME}, or {INDEX_NAME} with the files that it names",
-            )
-        value = read_json(index)
-        names = value.get("weight_map") if isinstance(value, dict) else None
-        plain = isinstance(names, dict) and all(
-            isinstance(name, str) and Path(name).name == name and name.endswith(".safetensors")
-            for name in names.values()
-        )
-        if not plain or not names:
-            raise InputError(
-                "the file does not map the names of tensors to names of safetensors files in this folder",
-                where=str(index),
-                expected='{"metadata": {...}, "weight_map": {tensor: file}}, as transformers writes it',
-            )
-        return sorted(set(names.values()))
+        return indexed_files(self._folder / INDEX_NAME, ".safetensors")
 
     def tensor(self, name: str, out: torch.Tensor | None = None) -> torch.Tensor:
         """Return a tensor in fp32, in the contiguous tensor `out` or in new memory."""
