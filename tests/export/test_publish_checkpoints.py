@@ -38,3 +38,7 @@ def test_an_export_is_used_again_unless_one_of_its_files_or_inputs_changed(fabri
     (folder / "README.md").write_text("changed")
     publish()
     assert (folder / "README.md").read_text() == card
+    # A killed publication removed only a part of the folder.
+    (folder / "parity.json").unlink()
+    publish()
+    assert read_parity(folder) == parity
