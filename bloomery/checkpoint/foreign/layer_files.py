@@ -47,7 +47,7 @@ def layer_files(folder: Path) -> dict[int, list[Path]]:
         raise InputError(
             f"{last.name} is a file of tensor rank {ranks - 1}, but the folder has only {count} layer files",
             where=str(folder),
-            expected="the files of all layers and tensor ranks of one checkpoint; if this name is wrong, remove the file",
+            expected="the files of all layers and tensor ranks; if the name of this file is wrong, remove the file",
         )
     for number in sorted(found):
         missing = [rank for rank in range(ranks) if rank not in found[number]]
