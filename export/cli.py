@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -51,8 +52,8 @@ def model(
     output: Annotated[
         Path | None,
         typer.Option(
-            help="Folder to write the model to. The folder is created or replaced only after the model has been "
-            "verified."
+            help="Folder to write the model to. The folder is created only after the model has been verified. An "
+            "earlier export in this folder is replaced; any other existing folder that is not empty is an error."
         ),
     ] = None,
     result: Annotated[
@@ -109,8 +110,8 @@ def deepspeed(
     output: Annotated[
         Path,
         typer.Option(
-            help="Folder to write the model to. The folder is created or replaced only after the model has been "
-            "verified."
+            help="Folder to write the model to. The folder is created only after the model has been verified. An "
+            "earlier export in this folder is replaced; any other existing folder that is not empty is an error."
         ),
     ],
     tokenizer: Annotated[
@@ -144,7 +145,6 @@ def deepspeed(
     tolerance: Annotated[
         float,
         typer.Option(
-            min=0,
             help="Maximum difference between the fp32 logits of the written model and of the checkpoint's unmerged "
             "weights, relative to the largest logit.",
         ),
@@ -158,6 +158,7 @@ def deepspeed(
     """
     from export.foreign_export import ForeignSettings, export_foreign
 
+    _check_tolerance(tolerance)
     settings = ForeignSettings(
         tokenizer=tokenizer,
         dtype=None if dtype is None else dtype.value,
@@ -168,6 +169,12 @@ def deepspeed(
     )
     export_foreign(folder, output, settings)
     print(output)
+
+
+def _check_tolerance(tolerance: float) -> None:
+    """Raise ConfigError if the value of the option `--tolerance` is not a positive number."""
+    if not (tolerance > 0 and math.isfinite(tolerance)):
+        raise ConfigError(f"--tolerance is {tolerance:g}", expected="a positive number, such as 1e-4")
 
 
 def shard_bytes(text: str) -> int:

@@ -31,6 +31,7 @@ from bloomery.spec.weight_files import (
     rounded_dtype,
 )
 from export.card.facts import CardFacts
+from export.check_target import check_target
 from export.choose_checkpoint import choose_checkpoint
 from export.layers import layers_of
 from export.model_card import write_card
@@ -58,7 +59,7 @@ def export_model(
     Args:
         stage: the export's section of the configuration.
         paths: the paths of the run.
-        target: folder of the exported model.
+        target: folder of the exported model. It may only exist if it is empty or an earlier export.
         checkpoint_name: name of a folder in train/checkpoints; None for the last checkpoint of the finished training.
         max_shard_bytes: largest size of a weight file.
 
@@ -66,9 +67,11 @@ def export_model(
         CheckFailedError: the training has not finished, the replicas in the checkpoint differ, a file differs from the
             manifest, or the logits differ. If the logits differ, the folder is renamed to `.<model>.failed` beside the
             target. It then has no parity.json.
-        InputError: the checkpoint or the tokenizer is missing, is damaged, or belongs to another network.
+        InputError: the checkpoint or the tokenizer is missing, is damaged, or belongs to another network, or `target`
+            contains other files (`export.check_target`).
         ResourceError: the disk is full or the folder cannot be written.
     """
+    check_target(target, paths.checkpoints)
     failed = target.with_name(f".{target.name}.failed")
     with atomic_folder(target) as folder:
         parity = write_model(

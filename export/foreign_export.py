@@ -27,6 +27,7 @@ from bloomery.contracts.safe_path import checked_name
 from bloomery.contracts.tokenizer import TOKENIZER
 from bloomery.spec.transformers_families.choose import exact_family, keys_of, nearest
 from bloomery.spec.weight_files import MAX_SHARD_BYTES
+from export.check_target import check_target
 from export.foreign_card import ForeignFacts, write_foreign_card
 from export.layers import layers_of
 from export.proof.prove import Written, prove
@@ -62,15 +63,18 @@ class ForeignSettings:
 def export_foreign(source: Path, target: Path, settings: ForeignSettings) -> Parity:
     """Export the checkpoint in the folder `source` into the folder `target`.
 
-    `target` is created or replaced only if the logits of the written model match those of the checkpoint's pieces.
+    `target` is created or replaced only if the logits of the written model match those of the checkpoint's pieces. It
+    may only exist if it is empty or an earlier export.
 
     Raises:
         DriftError: replicas differ between tensor ranks, and `settings.on_drift` is None.
         CheckFailedError: a tensor has a wrong shape or type, the tokenizer does not fit, or the logits differ. If the
             logits differ, the folder is renamed to `.<name>.failed` beside the target.
-        InputError: a file is missing or damaged, or no class of transformers computes the network.
+        InputError: a file is missing or damaged, no class of transformers computes the network, or `target` contains
+            other files (`export.check_target`).
         ResourceError: the disk is full or the folder cannot be written.
     """
+    check_target(target, source)
     checkpoint = open_checkpoint(source, settings.dtype, settings.on_drift)
     family = _family(checkpoint)
     dtype = _dtype(checkpoint, settings.dtype)

@@ -107,6 +107,8 @@ def _exported(
 ) -> tuple[Bundle, dict[str, str]]:
     """Return the files of the checkpoint's exported model. Export it unless an earlier call finished its export."""
     if not _is_current(export, paths, each):
+        # An interrupted removal can leave a folder without parity.json, which an export would not replace.
+        shutil.rmtree(each.exported, ignore_errors=True)
         export_model(export, paths, each.exported, checkpoint_name=each.name, max_shard_bytes=max_shard_bytes)
     try:
         bundle, parity = model_bundle(each.exported, publish.model_repository)

@@ -15,6 +15,7 @@ import torch
 
 from bloomery.base.atomic import read_json
 from bloomery.base.errors import InputError
+from bloomery.checkpoint.files import only_safe
 from bloomery.spec.weight_files import INDEX_NAME, WEIGHTS_NAME
 
 BIN_NAME, BIN_INDEX_NAME = "pytorch_model.bin", "pytorch_model.bin.index.json"
@@ -139,7 +140,8 @@ class _Pickle:
         try:
             # Files of torch before 1.6 have no zip format and cannot be memory-mapped.
             mapped = zipfile.is_zipfile(path)
-            state = torch.load(path, map_location="cpu", mmap=mapped, weights_only=True)
+            with only_safe([]):
+                state = torch.load(path, map_location="cpu", mmap=mapped, weights_only=True)
         except (MemoryError, OSError):
             raise
         except Exception as error:  # a damaged file makes the unpickler fail with almost any error

@@ -24,8 +24,9 @@ from bloomery.spec.transformers_families.family import Family
 
 CONFIG_NAME = "config.json"
 _FAMILIES = ", ".join(f"{family.model_type!r} ({family.title})" for family in FAMILIES)
-_IGNORED = ("attn_implementation", "experts_implementation", "name_or_path")
-"""Keys that select how transformers computes, or that state where the model came from."""
+_IGNORED = ("attn_implementation", "dtype", "experts_implementation", "name_or_path", "torch_dtype")
+"""Keys that select how transformers computes, or that state where the model came from. The data type is that of the
+weights in their files."""
 _COMPUTED = "a model that Bloomery computes exactly"
 
 
@@ -115,6 +116,8 @@ def _check_fixed(family: Family, config: Any, path: Path) -> dict[str, float]:
         if found == value:
             continue
         if key.endswith(("dropout", "pdrop")):
+            if not isinstance(found, int | float) or not 0 <= found <= 1:
+                raise InputError(f"{key} is {found!r}", where=str(path), expected="a probability from 0 to 1")
             dropout[key] = float(found)
             continue
         raise _other_network(f"{key} is {found!r}", path, f"{key} {value!r}")

@@ -42,3 +42,7 @@ def test_an_export_is_used_again_unless_one_of_its_files_or_inputs_changed(fabri
         (folder / "parity.json").write_text(damaged)
         publish()
         assert read_parity(folder) == parity
+    # A killed publication removed only a part of the folder.
+    (folder / "parity.json").unlink()
+    publish()
+    assert read_parity(folder) == parity

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 from fabricated_export import fabricate
+from hostile_sources import CHECKPOINT, make_sources
 
 from bloomery.base.atomic import dump_json, read_json, write_json
 from bloomery.base.digest import document_id
@@ -25,7 +26,7 @@ from bloomery.config.stages import (
     TrainStage,
     write_stage,
 )
-from bloomery.contracts.checkpoint import CheckpointManifest, write_manifest
+from bloomery.contracts.checkpoint import REFERENCE_NAME, CheckpointManifest, write_manifest
 from bloomery.contracts.file_entry import list_files
 from bloomery.contracts.index_manifest import read_index_manifest
 from bloomery.contracts.lease import LEASE_NAME, LeaseHolder, render_holder
@@ -66,6 +67,11 @@ class HostileRun:
         return self.paths.checkpoints / "step00000100"
 
     @property
+    def sources(self) -> Path:
+        """Folder of checkpoints and models that are exported, imported, inspected or resharded. No run has it."""
+        return self.paths.run / "sources"
+
+    @property
     def model(self) -> Path:
         return self.paths.export / self.export.model_name
 
@@ -91,6 +97,7 @@ def make_hostile_run(folder: Path) -> HostileRun:
     export_model(export, paths, run.model)
     publish_run(publish, paths, Place.of(paths.results / "publish" / "tiny-bloom.json"))
     _training_files(paths, manifest)
+    make_sources(run.sources, train, manifest, run.checkpoint / REFERENCE_NAME)
     _forget_own_digests(paths.run)
     return run
 
@@ -174,11 +181,12 @@ def _forget_own_digests(folder: Path) -> None:
 
 
 def list_again(run: HostileRun) -> None:
-    """Write the sizes and digests of the present files into the checkpoint's manifest and into parity.json.
+    """Write the sizes and digests of the present files into the checkpoints' manifests and into parity.json.
 
     Then no digest reveals that a file was changed. The verbs read the file as if the run had written it so.
     """
-    for path in (run.checkpoint / "manifest.json", run.model / "parity.json"):
+    manifests = (run.checkpoint / "manifest.json", run.sources / CHECKPOINT / "manifest.json")
+    for path in (*manifests, run.model / "parity.json"):
         value = read_json(path)
         entries = list_files(path.parent, omit={path.name})
         value["files"] = {name: entry.model_dump() for name, entry in entries.items()}

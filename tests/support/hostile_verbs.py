@@ -16,15 +16,17 @@ import signal
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
 
+import typer
 from hostile_bytes import dumped, mutate, places_of
 from hostile_run import HostileRun, list_again, make_hostile_run
+from hostile_sources import CHECKPOINT, DEEPSPEED, TRANSFORMERS
 
 from bloomery.base.bundle import Bundle, LocalFile, copy_bundle
 from bloomery.base.errors import BloomeryError
@@ -80,8 +82,22 @@ TARGETS = (
     Target("benchmarks", "benchmarks/*.tsv", ("summary",)),
     Target("published", "published/publish.json", ("summary",)),
     Target("record of a result", "results/**/*.json", ("status", "summary")),
+    Target("DeepSpeed checkpoint", "sources/deepspeed/**/*.pt", ("export deepspeed",)),
+    Target("transformers model", "sources/transformers/*/*.*", ("import hf",)),
+    Target("whole manifest", "sources/checkpoint/manifest.json", ("checkpoint inspect", "checkpoint reshard")),
+    Target("whole state", "sources/checkpoint/*[.pr][ta]*", ("checkpoint inspect", "checkpoint reshard"), listed=True),
 )
-WEIGHTS = {"manifest": 6, "index": 6, "metrics": 4, "parity": 4, "reference": 3, "segment": 3}
+WEIGHTS = {
+    "manifest": 6,
+    "index": 6,
+    "metrics": 4,
+    "parity": 4,
+    "reference": 3,
+    "segment": 3,
+    "DeepSpeed checkpoint": 2,
+    "transformers model": 2,
+    "whole state": 2,
+}
 """Name of a target -> its weight when a target is drawn. The other targets have the weight 1."""
 SLOW_VERBS = {"page": 0.15, "card": 0.3, "verify logits": 0.5}
 """Slow verb -> probability that it is called after a mutation."""
@@ -153,6 +169,7 @@ EDITED = (
     "train/skips.json",
     "published/publish.json",
     "config/train.json",
+    "sources/checkpoint/manifest.json",
 )
 """Files of which every single value is replaced."""
 EDITS = (0, 1, -1, 10**12, 2**62, 2**63, 0.5, "", None, [], {}, "../../x", "@huge@", "x")
@@ -177,7 +194,17 @@ def edit_by_hand(folder: Path, files: Sequence[str] = EDITED, edits: Sequence[An
             path.write_text(dumped(value))
             result.mutations[f"every value of {name}"] += 1
             for verb in (*verbs, "verify"):
-                if verb in ("status", "summary", "publish", "index", "samples", "trace", "checkpoint", "verify"):
+                if verb in (
+                    "status",
+                    "summary",
+                    "publish",
+                    "index",
+                    "samples",
+                    "trace",
+                    "checkpoint",
+                    "verify",
+                    "checkpoint inspect",
+                ):
                     _judge(run, verb, Failure(number, name, name, f"the value {edit!r} of {key!r}", verb, ""), result)
         path.write_bytes(written)
     return result
@@ -332,6 +359,50 @@ def _checkpoint(run: HostileRun) -> None:
         checkpoint.weight(parameter, torch.float32)
 
 
+def _call_each(calls: Iterable[Callable[[], object]]) -> None:
+    """Make all calls, and then raise the first `BloomeryError` of a call."""
+    errors = []
+    for call in calls:
+        try:
+            call()
+        except BloomeryError as error:
+            errors.append(error)
+    if errors:
+        raise errors[0]
+
+
+def _export_deepspeed(run: HostileRun) -> None:
+    from export.foreign_export import ForeignSettings, export_foreign
+
+    settings = ForeignSettings(tokenizer=run.paths.tokenizer)
+    folders = sorted((run.sources / DEEPSPEED).iterdir())
+    _call_each(
+        partial(export_foreign, folder, run.paths.run / "exported" / folder.name, settings) for folder in folders
+    )
+
+
+def _import_hf(run: HostileRun) -> None:
+    from export.from_transformers.import_model import Layout, import_model
+
+    folders = sorted((run.sources / TRANSFORMERS).iterdir())
+    output = run.paths.run / "imported"
+    _call_each(partial(import_model, str(folder), output / folder.name, Layout(2)) for folder in folders)
+
+
+def _inspect_checkpoint(run: HostileRun) -> None:
+    from training.checkpoint.cli import inspect
+
+    for as_json in (True, False):
+        with contextlib.suppress(typer.Exit):
+            inspect(run.sources / CHECKPOINT, as_json)
+
+
+def _reshard_checkpoint(run: HostileRun) -> None:
+    from training.checkpoint.reshard_checkpoint import reshard_checkpoint
+
+    reshard_checkpoint(run.sources / CHECKPOINT, run.paths.run / "resharded", tensor=1, pipeline=2)
+
+
 def _prove_model(run: HostileRun) -> None:
     from bloomery.checkpoint.weights import Checkpoint
     from bloomery.spec.transformers_families.choose import family_for_export
@@ -409,6 +480,10 @@ VERBS: dict[str, Callable[[HostileRun], None]] = {
     "card": _card,
     "publish": _publish,
     "checkpoint": _checkpoint,
+    "checkpoint inspect": _inspect_checkpoint,
+    "checkpoint reshard": _reshard_checkpoint,
+    "export deepspeed": _export_deepspeed,
+    "import hf": _import_hf,
     "verify logits": _prove_model,
     "tokenizer": _tokenizer,
     "index": _index,

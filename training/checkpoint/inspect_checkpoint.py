@@ -7,6 +7,7 @@ the parameters that every tensor rank holds in full are read, which are norms an
 
 from __future__ import annotations
 
+import contextlib
 import struct
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
@@ -40,6 +41,8 @@ _THREADS = 16
 
 def inspect_checkpoint(folder: Path) -> Inspection:
     """Describe the checkpoint in `folder`. Damage of single files is described too, and raises no error.
+
+    A file that a training removes during the inspection is described as missing.
 
     Raises:
         InputError: the manifest is missing or damaged, or its configuration cannot be read.
@@ -114,7 +117,7 @@ class _Inspector:
             repairs=tuple(manifest.repairs),
             tensors=tuple(self._describe(each) for each in self._parameters),
             drift=tuple(self._drift),
-            problems=tuple(sorted(self._problems)),
+            problems=tuple(sorted({*self._problems})),
         )
 
     def _check_files(self) -> None:
@@ -123,10 +126,10 @@ class _Inspector:
             check_needed_files(self._folder, self._manifest)
         except BloomeryError as error:
             self._problems.append(error.what)
-        sizes = {path.name: path.stat().st_size for path in self._folder.iterdir() if path.is_file()}
+        sizes = _sizes(self._folder)
         for name, entry in self._manifest.files.items():
             if (size := sizes.get(name)) is None:
-                self._problems.append(f"{name} is missing")
+                self._problems.append(_missing(name))
             elif size != entry.bytes:
                 self._problems.append(f"{name} has {size} bytes; expected: {entry.bytes}")
         for name in sorted(sizes.keys() - self._manifest.files.keys() - {MANIFEST_NAME, DAMAGED_NAME}):
@@ -139,7 +142,10 @@ class _Inspector:
             return TorchArchive(self._folder / name)
         except InputError as error:
             self._problems.append(f"{name}: {error.what}")
-            return None
+        except FileNotFoundError:
+            # A training can remove an old checkpoint at any time.
+            self._problems.append(_missing(name))
+        return None
 
     def _weight(self, parameter: Parameter, layer: int, rank: int) -> StoredTensor | None:
         archive = self._archives.get(layer_file(layer, rank))
@@ -191,6 +197,9 @@ class _Inspector:
                 except InputError as error:
                     self._problems.append(f"{name}: {error.what}")
                     continue
+                except FileNotFoundError:
+                    self._problems.append(_missing(name))
+                    continue
                 before = state if before is None else before
                 for what, data in state.items():
                     if data != before.get(what):
@@ -226,6 +235,8 @@ class _Inspector:
                     return Optimizer(moments, _steps(archive), None if scale is None else float(scale))
                 except InputError as error:
                     self._problems.append(f"{name}: {error.what}")
+                except FileNotFoundError:
+                    self._problems.append(_missing(name))
         return None
 
     def _describe(self, parameter: Parameter) -> Tensor:
@@ -238,6 +249,21 @@ class _Inspector:
             layer=parameter.layer,
             tied_layers=parameter.tied_layers,
         )
+
+
+def _sizes(folder: Path) -> dict[str, int]:
+    """Return the sizes in bytes of the files in a folder by name. Files that are removed meanwhile are left out."""
+    found = {}
+    with contextlib.suppress(FileNotFoundError):
+        for path in folder.iterdir():
+            with contextlib.suppress(FileNotFoundError):
+                if path.is_file():
+                    found[path.name] = path.stat().st_size
+    return found
+
+
+def _missing(name: str) -> str:
+    return f"{name} is missing"
 
 
 def _state_of(

@@ -31,17 +31,55 @@ _POSITIONS: dict[Any, str] = {
     "alibi": "alibi",
 }
 """Position encoding by the value of PositionEmbeddingType (megatron/enums.py), or by its name in later versions."""
+_EMBEDDING_NORM = "word_embeddings.norm.weight"
 _CLASSIC: dict[str, tuple[Any, ...]] = {
+    # Activation and feed-forward layer.
     "glu_activation": (None,),
     "swiglu": (False, None),
     "squared_relu": (False, None),
-    "apply_residual_connection_post_layernorm": (False, None),
+    "quick_geglu": (False, None),
+    "onnx_safe": (False, None),
+    "num_experts": (1, None),
+    "num_experts_switch": (None,),
+    # Norms. With apply_layernorm_1p, the files hold the weights minus 1.
     "normalization": ("layernorm", "LayerNorm", None),
+    "use_rmsnorm": (False, None),
+    "apply_layernorm_1p": (False, None),
+    "layernorm_zero_centered_gamma": (False, None),
+    "qk_layernorm": (False, None),
+    # Residual connections.
+    "apply_residual_connection_post_layernorm": (False, None),
+    "parallel_attn": (False, None),
+    "use_parallel_residual": (False, None),
+    "gpt_j_residual": (False, None),
+    # Attention and positions.
     "add_bias_linear": (True, None),
+    "add_qkv_bias": (False, None),
+    "group_query_attention": (False, None),
+    "multi_latent_attention": (False, None),
+    "window_size": (None,),
+    "softmax_type": ("vanilla", None),
     "rotary_percent": (1.0, None),
-    "num_experts": (None, 1, [1]),
+    "rotary_interleaved": (False, None),
+    "rotary_seq_len_interpolation_factor": (1, None),
+    "use_rope_scaling": (False, None),
+    "no_rope_freq": (None,),
+    "retro_add_retriever": (False, None),
+    # Factors of the maximal update parametrization.
+    "mup": (False, None),
+    "use_mup": (False, None),
 }
-"""Arguments that must have one of these values, because Bloomery supports no network with another value."""
+"""Arguments that must have one of these values, because Bloomery supports no network with another value.
+
+Some of these arguments exist only in NVIDIA/Megatron-LM or in forks, whose code can be part of a training. An argument
+that changes only the speed, the rounding or the loss is not listed. An example is apply_query_key_layer_scaling, which
+divides the attention scores by the layer's number and multiplies them by it again.
+"""
+_ROTARY_BASES = ("rope_theta", "rotary_base")
+"""Names of the base of rotary positions in deepspeedai/Megatron-DeepSpeed and in NVIDIA/Megatron-LM."""
+_ROTARY_BASE = 10000.0
+"""Base of rotary positions in bigscience's fork, which has no argument for it."""
+_MOST_ROTARY_BASE = 1e30
 
 
 @dataclass(frozen=True)
@@ -74,7 +112,7 @@ class Arguments:
             InputError: an argument is missing or contradicts the files, or no configuration describes the network.
         """
         for name, allowed in _CLASSIC.items():
-            if (value := self.values.get(name)) not in allowed:
+            if (value := _plain(self.values.get(name))) not in allowed:
                 raise self._error(f"the training used {name} {value!r}", f"{allowed[0]!r}; other networks are not read")
         if self.values.get("num_layers") != layers:
             raise self._error(
@@ -89,6 +127,7 @@ class Arguments:
                 "arguments and files of the same training",
             )
         self._check_activation()
+        self._check_embedding(keys, tied=tied)
         heads, hidden = self._number("num_attention_heads"), self._number("hidden_size")
         for name, right in (("kv_channels", hidden // max(1, heads)), ("num_key_value_heads", heads)):
             if self.values.get(name) not in (None, right):
@@ -102,10 +141,12 @@ class Arguments:
             "positions": positions,
             "activation": "gelu",
             "tied_embeddings": tied,
-            "embedding_layernorm": "word_embeddings.norm.weight" in keys,
+            "embedding_layernorm": _EMBEDDING_NORM in keys,
             "layer_norm_epsilon": self.values.get("layernorm_epsilon", 1e-5),
             "init_std": self.values.get("init_method_std"),
         }
+        if positions == "rotary":
+            settings["rotary_base"] = self._rotary_base()
         if settings["feed_forward_size"] == 4 * hidden:
             del settings["feed_forward_size"]
         try:
@@ -135,6 +176,35 @@ class Arguments:
                 "the tanh approximation of GELU, with which BLOOM, GPT-2 and GPT-NeoX are exported",
             )
 
+    def _check_embedding(self, keys: frozenset[str], *, tied: bool) -> None:
+        """Check that the files hold an output head and a LayerNorm of the embedding if the arguments state them.
+
+        A missing file could otherwise give another network without an error.
+        """
+        # The 8-bit optimizer of bitsandbytes adds this LayerNorm, too.
+        has_norm = bool(self.values.get("embed_layernorm") or self.values.get("use_bnb_optimizer"))
+        for name, stated, found, what in (
+            ("untie_embeddings_and_output_weights", None, not tied, "output head"),
+            ("embed_layernorm", has_norm, _EMBEDDING_NORM in keys, "LayerNorm of the embedding"),
+        ):
+            value = self.values.get(name)
+            if value is not None and (bool(value) if stated is None else stated) != found:
+                raise self._error(
+                    f"{name} is {value!r}, but the files hold {'an extra' if found else 'no'} {what}",
+                    "arguments and files of the same training",
+                )
+
+    def _rotary_base(self) -> float:
+        """Return the base of the wavelengths of rotary positions."""
+        stated = {name: self.values[name] for name in _ROTARY_BASES if self.values.get(name) is not None}
+        for name, value in stated.items():
+            if not isinstance(value, int | float) or isinstance(value, bool) or not 1 < value < _MOST_ROTARY_BASE:
+                raise self._error(f"the argument {name} is {value!r}", "a number greater than 1")
+        bases = {float(value) for value in stated.values()} or {_ROTARY_BASE}
+        if len(bases) > 1:
+            raise self._error(f"the arguments state two bases of the rotary positions: {stated}", "one base")
+        return bases.pop()
+
     def _number(self, name: str) -> int:
         value = self.values.get(name)
         if not isinstance(value, int) or isinstance(value, bool) or value <= 0:
@@ -152,6 +222,8 @@ def read_arguments(folder: Path) -> Arguments:
         InputError: the file is missing or damaged, has no arguments, or orders queries, keys and values as Megatron did
             before version 2.
     """
+    import torch
+
     path = folder / ARGUMENTS_FILE
     if not path.is_file():
         raise InputError(
@@ -167,6 +239,11 @@ def read_arguments(folder: Path) -> Arguments:
             "the file holds no arguments of Megatron (args)",
             where=str(path),
             expected="a checkpoint of Megatron-DeepSpeed; export a checkpoint of Bloomery with `bloomery export model`",
+        )
+    wrong = [name for name, value in values.items() if isinstance(value, torch.Tensor)]
+    if wrong:
+        raise InputError(
+            f"the argument {wrong[0]} is a tensor", where=str(path), expected="arguments of Megatron as plain values"
         )
     version = state.get("checkpoint_version", 0)
     if not isinstance(version, int | float) or version < 2:
@@ -184,6 +261,12 @@ def read_arguments(folder: Path) -> Arguments:
         consumed_tokens=_count(state.get("tokens", values.get("consumed_train_tokens"))),
         entries=_count(entries) or None,
     )
+
+
+def _plain(value: Any) -> Any:
+    """Return the number in a list of one number, such as [1] for one expert in each layer, or `value` itself."""
+    is_one = isinstance(value, list) and len(value) == 1 and isinstance(value[0], int)
+    return value[0] if is_one else value
 
 
 def _count(value: Any) -> int:

@@ -26,13 +26,30 @@ def layer_files(folder: Path) -> dict[int, list[Path]]:
     """Return the files of each layer by tensor rank, both in order of their numbers.
 
     Raises:
-        InputError: the file of a layer and rank is missing.
+        InputError: the file of a layer and rank is missing, or two files have the same numbers.
     """
     found: dict[int, dict[int, Path]] = {}
-    for path in folder.iterdir():
+    count = 0
+    for path in sorted(folder.iterdir()):
         if match := _FILE.fullmatch(path.name):
-            found.setdefault(int(match[1]), {})[int(match[2])] = path
-    ranks = 1 + max((rank for files in found.values() for rank in files), default=0)
+            count += 1
+            layer, rank = int(match[1]), int(match[2])
+            other = found.setdefault(layer, {}).setdefault(rank, path)
+            if other is not path:
+                raise InputError(
+                    f"{other.name} and {path.name} are both the file of layer {layer} and tensor rank {rank}",
+                    where=str(folder),
+                    expected="the files of one checkpoint; remove one of these two files",
+                )
+    ranks = max((1 + rank for files in found.values() for rank in files), default=0)
+    if ranks > count:
+        # A wrong name must not make this function count to billions.
+        last = next(files[ranks - 1] for files in found.values() if ranks - 1 in files)
+        raise InputError(
+            f"{last.name} is a file of tensor rank {ranks - 1}, but the folder has only {count} layer files",
+            where=str(folder),
+            expected="the files of all layers and tensor ranks; if the name of this file is wrong, remove the file",
+        )
     for number in sorted(found):
         missing = [rank for rank in range(ranks) if rank not in found[number]]
         if missing:

@@ -80,3 +80,14 @@ def test_a_pickle_of_something_else_is_refused(tmp_path: Path) -> None:
     torch.save([torch.zeros(1)], tmp_path / "pytorch_model.bin")
     with pytest.raises(InputError, match="not a state dict of tensors"):
         open_weights(tmp_path / "pytorch_model.bin")
+
+
+class _Declared:
+    """Class that another package declares safe."""
+
+
+def test_a_class_that_another_package_declared_safe_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "pytorch_model.bin"
+    torch.save({"a": _Declared()}, path)
+    with torch.serialization.safe_globals([_Declared]), pytest.raises(InputError, match="it holds more than tensors"):
+        open_weights(path)

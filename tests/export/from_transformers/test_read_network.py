@@ -98,6 +98,8 @@ def test_the_old_names_of_rotary_positions_are_understood(tmp_path: Path) -> Non
             GPT2 | {"activation_function": "relu"},
             "activation_function is 'relu'.*expected: activation_function 'gelu_n",
         ),
+        (BLOOM_560M | {"attention_dropout": -1}, "attention_dropout is -1.*expected: a probability from 0 to 1"),
+        (GPT2 | {"resid_pdrop": 1.5}, "resid_pdrop is 1.5"),
         (GPT2 | {"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx is True"),
         (NEOX | {"use_parallel_residual": True}, "use_parallel_residual is True"),
         (NEOX | {"hidden_act": "gelu"}, "hidden_act is 'gelu'"),
@@ -110,6 +112,12 @@ def test_another_network_is_refused_with_the_key(tmp_path: Path, values: Any, sa
         read(tmp_path, values)
     assert str(tmp_path) in str(caught.value)
     assert caught.value.expected
+
+
+@pytest.mark.parametrize("key", ["dtype", "torch_dtype"])
+@pytest.mark.parametrize("value", ["float16", [], {"a": 1}])
+def test_the_data_type_of_the_configuration_is_not_read(tmp_path: Path, key: str, value: Any) -> None:
+    assert read(tmp_path, BLOOM_560M | {key: value}).model == read(tmp_path, BLOOM_560M).model
 
 
 def test_a_missing_folder_and_a_missing_file_are_named(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 from bloomery.base.errors import InputError
 from bloomery.checkpoint.files import random_file
 from bloomery.checkpoint.optimizer_state import GroupSettings, OptimizerSettings
+from bloomery.checkpoint.torch_archive import TorchArchive
 from bloomery.checkpoint.write_checkpoint import first_manifest, write_checkpoint
 from bloomery.cli import app
 from bloomery.config.stages import TrainStage
@@ -193,6 +194,44 @@ def test_the_command_prints_tables_or_json_and_fails_for_a_damaged_checkpoint(ch
     assert json.loads(run("--json").stdout)["damaged"] == "the loss is wrong"
     (checkpoint / MANIFEST_NAME).unlink()
     assert isinstance(run().exception, InputError)
+
+
+@pytest.mark.parametrize("function", ["__init__", "read"])
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_file_that_a_training_removes_meanwhile_is_missing(
+    checkpoint: Path, monkeypatch: pytest.MonkeyPatch, function: str, whole: bool
+) -> None:
+    original = getattr(TorchArchive, function)
+    name = "bf16_zero_pp_rank_0_mp_rank_00_optim_states.pt"
+
+    def remove_first(archive: TorchArchive, argument: Any) -> Any:
+        path = argument if isinstance(argument, Path) else archive.path
+        if path.name == name:
+            if whole:
+                shutil.rmtree(checkpoint, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+        return original(archive, argument)
+
+    monkeypatch.setattr(TorchArchive, function, remove_first)
+    found = inspect_checkpoint(checkpoint)
+    assert f"{name} is missing" in found.problems
+    assert len(found.problems) == 1 or whole
+    assert not found.is_good
+
+
+def test_a_file_that_is_removed_while_the_folder_is_listed_is_missing(
+    checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = Path.stat
+
+    def stat(path: Path, **options: Any) -> Any:
+        if path.name == "reference.safetensors":
+            path.unlink(missing_ok=True)
+        return original(path, **options)
+
+    monkeypatch.setattr(Path, "stat", stat)
+    assert inspect_checkpoint(checkpoint).problems == ("reference.safetensors is missing",)
 
 
 @pytest.mark.slow

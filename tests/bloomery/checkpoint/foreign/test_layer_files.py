@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 
 import pytest
 import torch
@@ -107,6 +108,22 @@ def test_missing_files_are_named(tmp_path, layer, rank, message):
         made.path(layer, each).unlink()
     with pytest.raises(InputError, match=message):
         LayerFiles(made.folder)
+
+
+def test_a_rank_beyond_the_number_of_files_is_an_error_without_counting_to_it(tmp_path):
+    made = fabricate_layers(tmp_path)
+    name = "layer_01-model_99999999999-model_states.pt"
+    made.path(1, 0).rename(made.folder / name)
+    with pytest.raises(InputError, match=f"{name} is a file of tensor rank 99999999999, but the folder has only 8 "):
+        layer_files(made.folder)
+
+
+def test_two_files_of_the_same_layer_and_rank_are_an_error(tmp_path):
+    made = fabricate_layers(tmp_path)
+    shutil.copy(made.path(1, 0), made.folder / "layer_1-model_00-model_states.pt")
+    message = r"layer_01-model_00-model_states\.pt and layer_1-model_00-model_states\.pt are both the file of layer 1"
+    with pytest.raises(InputError, match=message):
+        layer_files(made.folder)
 
 
 def test_a_file_that_changes_after_it_was_hashed_is_an_error(tmp_path):
