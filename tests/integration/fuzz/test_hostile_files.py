@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
 from hostile_verbs import TARGETS, VERBS, edit_by_hand, fuzz
 
 pytestmark = pytest.mark.slow
 
 MUTATIONS = 200
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    """Let torch compute with one thread, because threads that wait for each other use processor time."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 def test_no_changed_file_causes_a_traceback_a_write_outside_of_the_run_or_a_hang(tmp_path: Path) -> None:
