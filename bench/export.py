@@ -8,7 +8,8 @@ network of BLOOM-7B1, TP 4 x PP 4 and bf16, but samples of 128 tokens. The proof
 fp32, which takes too long at 2,048 tokens on two cores. These steps run in turn, each in its own process,
 after the checkpoint has been dropped from the page cache:
 
-- disk: a file of 4 GB is written and synced, before and after the other steps.
+- disk: a file of 4 GB is written and synced, before and after the other steps. The limit refers to a write through the
+  page cache, as `cp` or `dd conv=fsync` do it. The speed past the page cache (O_DIRECT) is stated, too.
 - export: the real export. Its writing (read, merge, hash, write, sync) and its proof are timed separately.
 - peer: all weights are loaded in bf16 and saved with transformers' `save_pretrained`, then synced.
 
@@ -19,6 +20,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import mmap
 import os
 import resource
 import shutil
@@ -154,16 +156,21 @@ def run_peer(folder: Path) -> dict[str, float]:
 
 
 def run_disk(folder: Path) -> dict[str, float]:
-    """Write and sync one file, and return the seconds."""
-    data, path = os.urandom(1 << 26), folder / "disk"
-    started = time.perf_counter()
-    with path.open("wb", buffering=0) as file:
-        for _ in range(_DISK_BYTES // len(data)):
-            file.write(data)
-        os.fsync(file.fileno())
-    seconds = time.perf_counter() - started
-    path.unlink()
-    return {"bytes_per_second": _DISK_BYTES // len(data) * len(data) / seconds}
+    """Write and sync one file through the page cache and one past it, and return both speeds."""
+    memory = mmap.mmap(-1, 1 << 26)
+    memory.write(os.urandom(len(memory)))
+    speeds = []
+    for flag in (0, getattr(os, "O_DIRECT", 0)):
+        path = folder / "disk"
+        started = time.perf_counter()
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | flag)
+        for _ in range(_DISK_BYTES // len(memory)):
+            os.write(file, memory)
+        os.fsync(file)
+        os.close(file)
+        speeds.append(_DISK_BYTES // len(memory) * len(memory) / (time.perf_counter() - started))
+        path.unlink()
+    return {"bytes_per_second": speeds[0], "direct_bytes_per_second": speeds[1]}
 
 
 def fp32_flops() -> float:
@@ -196,6 +203,7 @@ def measure(folder: Path, network: dict[str, Any], layers: int, tensor: int, pip
 
     from bloomery.checks.load_config import validate_config
     from bloomery.config.model import ModelConfig
+    from bloomery.spec.checkpoint_size import REFERENCE_LENGTH, REFERENCE_SAMPLES, SUMMARY_SAMPLES
     from bloomery.spec.export_resources import resources_of_export
     from bloomery.spec.parameters import declare
 
@@ -212,6 +220,10 @@ def measure(folder: Path, network: dict[str, Any], layers: int, tensor: int, pip
             counts[parameter.layer] = counts.get(parameter.layer, 0) + parameter.count
     # The embedding is read in slices, which are smaller than a layer.
     limit = 4 * max(counts.values()) + max(path.stat().st_size for path in files) + GIB
+    parameters = sum(parameter.count for parameter in declare(model, shape["padded_vocabulary_size"]))
+    positions = (
+        REFERENCE_SAMPLES * min(REFERENCE_LENGTH, model.sequence_length) + SUMMARY_SAMPLES * model.sequence_length
+    )
     config = validate_config(
         changed(model=shape, training__parallel={"tensor": tensor, "pipeline": pipeline}), where=""
     )
@@ -222,6 +234,9 @@ def measure(folder: Path, network: dict[str, Any], layers: int, tensor: int, pip
         "peak_bytes": found["peak_bytes"],
         "limit_bytes": limit,
         "planned_bytes": resources_of_export(config).memory_bytes,
+        "planned_threads": resources_of_export(config).threads,
+        # Each position multiplies and adds once for each parameter.
+        "logits_flop": 2 * parameters * positions,
     }
 
 
@@ -248,17 +263,17 @@ def main() -> int:
         for layers in options.flat_layers:
             flat.append(measure(folder / f"layers-{layers}", _FLAT, layers, 2, 1))
             shutil.rmtree(folder / f"layers-{layers}")
-        disk = [step("disk", folder)["bytes_per_second"]]
+        disk = [step("disk", folder)]
         wide = measure(folder / "wide", _WIDE, options.layers, 4, min(4, options.layers))
         shutil.rmtree(folder / "wide" / "exported")
         peer = step("peer", folder / "wide")
         shutil.rmtree(folder / "wide")
-        disk.append(step("disk", folder)["bytes_per_second"])
+        disk.append(step("disk", folder))
     finally:
         shutil.rmtree(folder)
     speed = wide["bytes"] / wide["seconds"]["write"]
     shares = {
-        "of_disk": speed / (sum(disk) / 2),
+        "of_disk": speed / (sum(each["bytes_per_second"] for each in disk) / 2),
         "all_by_writing": wide["seconds"]["all"] / wide["seconds"]["write"],
         "growth": flat[1]["peak_bytes"] / flat[0]["peak_bytes"] - 1,
         "peer_seconds_by_writing": peer["all"] / wide["seconds"]["write"],
@@ -273,7 +288,8 @@ def main() -> int:
     result = {
         "machine": machine(),
         "fp32_flops": flops,
-        "disk_bytes_per_second": disk,
+        "disk_bytes_per_second": [each["bytes_per_second"] for each in disk],
+        "direct_disk_bytes_per_second": [each["direct_bytes_per_second"] for each in disk],
         "wide": wide,
         "flat": flat,
         "peer": {

@@ -313,5 +313,5 @@ def test_a_full_disk_raises_a_clear_error_and_leaves_no_folder(fabricate):
         message = refused(run, ResourceError)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert "cannot be written" in message
+    assert "larger than this process may write" in message
     assert "model.safetensors" in message
