@@ -1,7 +1,7 @@
 """Read the tensors of a written transformers folder in fp32.
 
-The files are read, not mapped: resident memory then does not grow by each file that was read. All reads go through a
-small buffer, so that a tensor is converted to fp32 without a second copy.
+The files are read, not mapped: resident memory then does not grow by each file that was read. All reads go through one
+small buffer, so that a tensor is converted to fp32 without a second copy. Threads must not share an object.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Weights(Protocol):
         ...
 
 
-_BUFFER_BYTES = 1 << 22
+_BUFFER_BYTES = 1 << 20
 _HEADER_LENGTH_BYTES = 8
 _DTYPES = {"BF16": torch.bfloat16, "F16": torch.float16, "F32": torch.float32}
 """Data type of each code in a safetensors header."""
@@ -85,6 +85,7 @@ class WeightFiles:
         """
         self._folder = folder
         self._rounded_to = None if rounded_to is None else getattr(torch, rounded_to)
+        self._buffer = bytearray(_BUFFER_BYTES)
         self._stored: dict[str, _Stored] = {}
         for file in self._names():
             for saved, place in _places(folder / file).items():
@@ -134,13 +135,12 @@ class WeightFiles:
         """Read the rows from `first_row` on into the contiguous fp32 tensor `out`."""
         stored, values = self._stored[name], out.view(-1)
         item = stored.dtype.itemsize
-        buffer = bytearray(min(_BUFFER_BYTES, item * len(values)))
-        chunk = torch.frombuffer(buffer, dtype=stored.dtype)
+        chunk = torch.frombuffer(self._buffer, dtype=stored.dtype)
         position = stored.offset + item * first_row * math.prod(stored.shape[1:])
         with stored.path.open("rb", buffering=0) as file:
             for start in range(0, len(values), len(chunk)):
                 count = min(len(chunk), len(values) - start)
-                _fill(file.fileno(), memoryview(buffer)[: item * count], position + item * start, stored.path)
+                _fill(file.fileno(), memoryview(self._buffer)[: item * count], position + item * start, stored.path)
                 part = chunk[:count]
                 values[start : start + count] = part if self._rounded_to is None else part.to(self._rounded_to)
 
