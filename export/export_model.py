@@ -6,11 +6,9 @@ The model is written to a temporary folder, which replaces the previous model on
 from __future__ import annotations
 
 import shutil
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import bloomery
 from bloomery.base.errors import CheckFailedError, InputError
 from bloomery.base.folders import atomic_folder
 from bloomery.base.progress import say
@@ -33,6 +31,7 @@ from bloomery.spec.weight_files import (
 from export.card.facts import CardFacts
 from export.check_target import check_target
 from export.choose_checkpoint import choose_checkpoint
+from export.exporting_versions import exporting_versions
 from export.layers import layers_of
 from export.model_card import write_card
 from export.proof.comparison import Comparison
@@ -206,19 +205,9 @@ def _parity(facts: CardFacts, folder: Path, files: WrittenFiles, made_from: dict
         dtype=facts.dtype,
         rounded_to=facts.rounded_to,
         vocabulary_rows=facts.vocabulary_rows,
-        samples=comparison.samples,
-        tokens=comparison.tokens,
         tolerance=facts.stage.export.tolerance,
-        max_difference=comparison.max_difference,
-        max_absolute_difference=comparison.max_absolute_difference,
-        max_logit=comparison.max_logit,
-        argmax_agreement=comparison.argmax_agreement,
-        held_out=comparison.held_out,
-        generations=list(comparison.generations),
-        versions={
-            "bloomery": bloomery.__version__,
-            **{name: version(name) for name in ("safetensors", "tokenizers", "torch", "transformers")},
-        },
+        versions=exporting_versions(),
         made_from=made_from,
         files=list_files(folder, omit={PARITY_NAME}, known=files.files),
+        **comparison.recorded(),
     )

@@ -9,11 +9,9 @@ from __future__ import annotations
 import math
 import shutil
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import bloomery
 from bloomery.base.digest import digest_json, sha256_file
 from bloomery.base.errors import CheckFailedError, InputError
 from bloomery.base.folders import atomic_folder
@@ -28,6 +26,7 @@ from bloomery.contracts.tokenizer import TOKENIZER
 from bloomery.spec.transformers_families.choose import exact_family, keys_of, nearest
 from bloomery.spec.weight_files import MAX_SHARD_BYTES
 from export.check_target import check_target
+from export.exporting_versions import exporting_versions
 from export.foreign_card import ForeignFacts, write_foreign_card
 from export.layers import layers_of
 from export.proof.prove import Written, prove
@@ -228,21 +227,11 @@ def _parity(
         parameters=written.parameters,
         dtype=dtype,
         vocabulary_rows=written.rows,
-        samples=comparison.samples,
-        tokens=comparison.tokens,
         tolerance=settings.tolerance,
-        max_difference=comparison.max_difference,
-        max_absolute_difference=comparison.max_absolute_difference,
-        max_logit=comparison.max_logit,
-        argmax_agreement=comparison.argmax_agreement,
-        held_out=comparison.held_out,
-        generations=list(comparison.generations),
-        versions={
-            "bloomery": bloomery.__version__,
-            **{package: version(package) for package in ("safetensors", "tokenizers", "torch", "transformers")},
-        },
+        versions=exporting_versions(),
         made_from=made_from,
         files=no_files,
+        **comparison.recorded(),
     )
 
 

@@ -36,9 +36,8 @@ from bloomery.checkpoint.write_hashed import write_hashed
 from bloomery.config.stages import TrainStage
 from bloomery.contracts.checkpoint import CheckpointManifest, layer_file, write_manifest
 from bloomery.contracts.file_entry import FileEntry
-from bloomery.contracts.index_manifest import IndexManifest
-from bloomery.contracts.resume_policy import identity, saved_stage
-from bloomery.contracts.sample_prefix import sample_prefix
+from bloomery.contracts.resume_policy import saved_stage
+from bloomery.contracts.sample_prefix import SamplePrefix
 from bloomery.spec.checkpoint_size import checkpoint_size
 from bloomery.spec.groups import held
 from bloomery.spec.parameters import declare, layer_count
@@ -55,15 +54,27 @@ split dimension; None stands for the whole parameter. `OptimizerState.part` is s
 
 
 def first_manifest(
-    stage: TrainStage, index: IndexManifest, vocabulary_rows: int, versions: Mapping[str, str]
+    stage: TrainStage,
+    *,
+    identity: str,
+    prefix: SamplePrefix,
+    vocabulary_size: int,
+    vocabulary_rows: int,
+    versions: Mapping[str, str],
 ) -> CheckpointManifest:
     """Return the manifest, without files, of a checkpoint before the first iteration of the training `stage`.
 
-    `vocabulary_rows` is the number of embedding rows, and `versions` are the `software_versions`.
+    Args:
+        stage: the training's configuration, with the layout of the checkpoint.
+        identity: identity of the training.
+        prefix: what the training has read, which is nothing.
+        vocabulary_size: entries of the tokenizer.
+        vocabulary_rows: rows of the embedding.
+        versions: the `software_versions`.
     """
     empty = CheckpointManifest(
-        identity=identity(stage, index),
-        prefix=sample_prefix(index, 0),
+        identity=identity,
+        prefix=prefix,
         config={},
         iteration=0,
         consumed_samples=0,
@@ -71,7 +82,7 @@ def first_manifest(
         tensor_parallel=1,
         pipeline_parallel=1,
         data_parallel=1,
-        vocabulary_size=index.vocabulary_size,
+        vocabulary_size=vocabulary_size,
         vocabulary_rows=vocabulary_rows,
         layers=layer_count(stage.model),
         versions=dict(versions),

@@ -30,7 +30,7 @@ from bloomery.checkpoint.optimizer_state import MASTER
 from bloomery.checkpoint.reference import Reference, reference_tensors
 from bloomery.checkpoint.software_versions import software_versions
 from bloomery.checkpoint.weights import Checkpoint
-from bloomery.checkpoint.write_checkpoint import with_layout, write_checkpoint
+from bloomery.checkpoint.write_checkpoint import first_manifest, write_checkpoint
 from bloomery.config.delivery import ExportConfig
 from bloomery.config.model import ModelConfig
 from bloomery.config.stages import ExportStage, TrainStage, write_stage
@@ -40,7 +40,7 @@ from bloomery.contracts.initial_checkpoint import IMPORT_NAME, ImportRecord, imp
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.sample_prefix import SamplePrefix
 from bloomery.spec.checkpoint_size import REFERENCE_LENGTH, REFERENCE_SAMPLES
-from bloomery.spec.parameters import declare, layer_count
+from bloomery.spec.parameters import declare
 from bloomery.spec.partition import partition_problem
 from bloomery.spec.placement import Parameter
 from export.from_transformers.copy_tokenizer import copy_tokenizer
@@ -201,23 +201,14 @@ def _manifest(
     )
     stage = TrainStage(name=name, seed=0, model=model, training=training)
     assert model.padded_vocabulary_size is not None
-    empty = CheckpointManifest(
+    return first_manifest(
+        stage,
         identity=digest_json(record.model_dump(mode="json", exclude={"source"})),
         prefix=SamplePrefix(samples=0, stages=[], datasets={}),
-        config={},
-        iteration=0,
-        consumed_samples=0,
-        consumed_tokens=0,
-        tensor_parallel=1,
-        pipeline_parallel=1,
-        data_parallel=1,
         vocabulary_size=entries,
         vocabulary_rows=model.padded_vocabulary_size,
-        layers=layer_count(model),
         versions=software_versions(),
-        files={},
     )
-    return with_layout(empty, stage)
 
 
 def _transformers_logits(weights: SourceWeights, entries: int) -> Reference:

@@ -44,6 +44,12 @@ class Comparison:
         """Largest absolute difference of corresponding logits, divided by the largest absolute logit (at least 1)."""
         return self.max_absolute_difference / max(1.0, self.max_logit)
 
+    def recorded(self) -> dict[str, Any]:
+        """Return the values of parity.json that state this result."""
+        names = ("samples", "tokens", "max_difference", "max_absolute_difference", "max_logit", "argmax_agreement")
+        found = {name: getattr(self, name) for name in names}
+        return found | {"held_out": self.held_out, "generations": list(self.generations)}
+
 
 def compare(model: ForwardModel, reference: Reference, rows: int, vocabulary: int, where: str) -> Comparison:
     """Compare the logits of `model` with the reference, at every position of every sample.

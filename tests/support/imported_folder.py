@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from bloomery.base.atomic import write_json
+from bloomery.checkpoint.write_checkpoint import first_manifest
 from bloomery.config.stages import TrainStage
 from bloomery.contracts.checkpoint import CheckpointManifest, write_manifest
 from bloomery.contracts.initial_checkpoint import IMPORT_NAME, imported_checkpoint
 from bloomery.contracts.sample_prefix import SamplePrefix
-from bloomery.spec.parameters import layer_count
 
 
 def write_imported_folder(folder: Path, model: dict[str, Any], entries: int, rows: int) -> CheckpointManifest:
@@ -29,21 +29,13 @@ def write_imported_folder(folder: Path, model: dict[str, Any], entries: int, row
         },
     }
     stage = TrainStage.model_validate(values)
-    manifest = CheckpointManifest(
+    manifest = first_manifest(
+        stage,
         identity="0" * 32,
         prefix=SamplePrefix(samples=0, stages=[], datasets={}),
-        config=stage.model_dump(mode="json"),
-        iteration=0,
-        consumed_samples=0,
-        consumed_tokens=0,
-        tensor_parallel=1,
-        pipeline_parallel=1,
-        data_parallel=1,
         vocabulary_size=entries,
         vocabulary_rows=rows,
-        layers=layer_count(stage.model),
         versions={},
-        files={},
     )
     imported_checkpoint(folder).mkdir(parents=True)
     write_manifest(imported_checkpoint(folder), manifest)

@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 import torch
 from fabricated_training import make_index, stage
+from manifest_before_training import manifest_before_training
 
 from bloomery.base.errors import CheckFailedError, InputError, NoSpaceError, TryAgainError
 from bloomery.base.folders import only_writer
 from bloomery.checkpoint.optimizer_state import MASTER, GroupSettings, OptimizerSettings, OptimizerState
 from bloomery.checkpoint.weights import Checkpoint
-from bloomery.checkpoint.write_checkpoint import first_manifest, with_layout, write_checkpoint
+from bloomery.checkpoint.write_checkpoint import with_layout, write_checkpoint
 from bloomery.config.stages import TrainStage
 from bloomery.contracts.checkpoint import CheckpointManifest, read_checkpoint
 from bloomery.contracts.file_entry import list_files
@@ -59,7 +60,7 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 def _manifest(index: Any, configuration: TrainStage) -> CheckpointManifest:
-    return first_manifest(configuration, index, ROWS, {"deepspeed": "0.19.8"})
+    return manifest_before_training(configuration, index, ROWS, {"deepspeed": "0.19.8"})
 
 
 def _wide(layers: int = 2, **parallel: int) -> TrainStage:

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 from fabricated_training import make_run, stage
+from manifest_before_training import manifest_before_training
 from ranks import run_ranks
 from segments import opened, steps
 
 from bloomery.checkpoint.optimizer_state import OptimizerState
 from bloomery.checkpoint.software_versions import software_versions
 from bloomery.checkpoint.weights import Checkpoint
-from bloomery.checkpoint.write_checkpoint import first_manifest, write_checkpoint
+from bloomery.checkpoint.write_checkpoint import write_checkpoint
 from bloomery.config.stages import TrainStage
 from bloomery.contracts.checkpoint import REFERENCE_NAME, step_folders, step_name
 from bloomery.contracts.index_manifest import read_index_manifest
@@ -37,7 +38,7 @@ def test_a_training_on_another_layout_starts_from_imported_weights(tmp_path: Pat
     new = stage(samples=32, tensor=2).model_copy(update={"seed": 8})
     make_run(tmp_path / "new", new)
     paths = RunPaths(tmp_path / "new")
-    manifest = first_manifest(
+    manifest = manifest_before_training(
         new, read_index_manifest(paths.index_manifest), source.manifest.vocabulary_rows, software_versions()
     )
     write_checkpoint(

@@ -13,6 +13,7 @@ import pytest
 import torch
 from checkpoint_manifests import list_files_again
 from fabricated_training import make_index, stage
+from manifest_before_training import manifest_before_training
 from safetensors.torch import save_file
 from typer.testing import CliRunner
 
@@ -20,7 +21,7 @@ from bloomery.base.errors import InputError
 from bloomery.checkpoint.files import random_file
 from bloomery.checkpoint.optimizer_state import GroupSettings, OptimizerSettings
 from bloomery.checkpoint.torch_archive import TorchArchive
-from bloomery.checkpoint.write_checkpoint import first_manifest, write_checkpoint
+from bloomery.checkpoint.write_checkpoint import write_checkpoint
 from bloomery.cli import app
 from bloomery.config.stages import TrainStage
 from bloomery.contracts.checkpoint import MANIFEST_NAME, mark_damaged, read_checkpoint, write_manifest
@@ -56,7 +57,7 @@ def _write(folder: Path, configuration: TrainStage) -> Path:
     save_file({"states": torch.arange(8)}, folder / "random")
     (folder / "reference").write_bytes(b"")
     copies = {random_file(rank): folder / "random" for rank in range(configuration.training.parallel.world_size)}
-    manifest = first_manifest(configuration, index, ROWS, {"deepspeed": "0.19.8"})
+    manifest = manifest_before_training(configuration, index, ROWS, {"deepspeed": "0.19.8"})
     copies["reference.safetensors"] = folder / "reference"
     write_checkpoint(folder / "checkpoint", manifest, _read, SETTINGS, copies=copies)
     return folder / "checkpoint"
