@@ -24,6 +24,8 @@ from bloomery.contracts.file_entry import FileEntry
 _BUFFER_BYTES = 1 << 24
 _BLOCK_BYTES = 4096
 """Direct writes need addresses, positions and sizes that are multiples of the disk's block size, at most this one."""
+_REFUSED = frozenset({errno.EINVAL, errno.EOPNOTSUPP})
+"""Errors of file systems that have no direct writes, such as those in memory."""
 _DIRECT: int = getattr(os, "O_DIRECT", 0)  # macOS has no such flag
 
 
@@ -111,7 +113,7 @@ class DirectWriter:
             try:
                 done += os.write(self._file, data[done : done + count])
             except OSError as error:
-                if error.errno != errno.EINVAL or not self._direct:
+                if error.errno not in _REFUSED or not self._direct:
                     raise
                 self._leave_direct()
 
@@ -143,6 +145,6 @@ def _create(path: Path) -> tuple[int, bool]:
     try:
         return os.open(path, flags | _DIRECT, 0o666), bool(_DIRECT)
     except OSError as error:
-        if error.errno != errno.EINVAL:  # file systems in memory refuse the flag
+        if error.errno not in _REFUSED:
             raise
         return os.open(path, flags, 0o666), False

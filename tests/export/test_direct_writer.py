@@ -39,7 +39,7 @@ def test_a_disk_without_direct_writes_gets_the_same_file(tmp_path: Path, monkeyp
 
     def open_file(path, flags, *more, **options):
         if refuse == "open" and flags & direct:
-            raise OSError(errno.EINVAL, "refused")
+            raise OSError(errno.EOPNOTSUPP, "refused")
         return opened(path, flags, *more, **options)
 
     def write(file, data):
