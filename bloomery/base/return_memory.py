@@ -12,9 +12,16 @@ from functools import cache
 from typing import Any
 
 
-def return_memory() -> None:
-    """Return the memory that the program has freed. Do nothing with another C library than glibc."""
-    trim = _malloc_trim()
+_LEAST_BYTES = 1 << 24
+
+
+def return_memory(layer_bytes: int) -> None:
+    """Return the memory that the program has freed.
+
+    Do nothing if a layer of `layer_bytes` is small, because the call takes some milliseconds, or with another C library
+    than glibc.
+    """
+    trim = _malloc_trim() if layer_bytes >= _LEAST_BYTES else None
     if trim is not None:
         trim(0)
 

@@ -46,6 +46,7 @@ class SplitModel:
         self._pieces, self._model = pieces, pieces.model
         self._parameters = {each.name: each for each in pieces.parameters}
         self._memory: dict[torch.Size, torch.Tensor] = {}
+        self._block_bytes = 4 * sum(each.count for each in pieces.parameters if each.name.startswith("h.0."))
 
     @torch.no_grad()
     def hidden(self, samples: Sequence[torch.Tensor], observe: Observe | None = None) -> list[torch.Tensor]:
@@ -56,7 +57,7 @@ class SplitModel:
             for step in (self._attention, self._feed_forward):
                 states = step(f"h.{block}", states, report)
             self._pieces.close()
-            return_memory()
+            return_memory(self._block_bytes)
         return [self._norm("ln_f", state, sample, report) for sample, state in enumerate(states)]
 
     def head_slices(self) -> Iterator[tuple[int, torch.Tensor]]:

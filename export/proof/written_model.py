@@ -148,7 +148,7 @@ class WrittenModel:
                 yield number, block
             finally:
                 block.to("meta")
-                return_memory()
+                return_memory(sum(each.nbytes for each in memory.values()))
 
     def _names_in(self, number: int) -> list[str]:
         return [name for name, _ in self._blocks[number].named_parameters()]
