@@ -11,7 +11,6 @@ import sys
 from functools import cache
 from typing import Any
 
-
 _LEAST_BYTES = 1 << 24
 
 
