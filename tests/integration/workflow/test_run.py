@@ -53,6 +53,8 @@ class Cron:
 
     def workflow(self) -> int:
         """Return the id of the workflow's process."""
+        # The workflow clears the file when it takes the lock, and then writes it.
+        wait_for(lambda: bool((self.run_folder / ".lock").read_text()), 60)
         return int(json.loads((self.run_folder / ".lock").read_text())["pid"])
 
 
