@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any
 
 _LEAST_BYTES = 1 << 24
+"""Size of a layer from which on the kept memory matters more than the time of the call."""
 
 
 def return_memory(layer_bytes: int) -> None:
