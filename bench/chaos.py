@@ -28,7 +28,7 @@ from _support import machine, report  # noqa: E402
 from chaos import SETTINGS, Chaos, chaos_config, differing_files, draw, small_disk  # noqa: E402
 from recorded_losses import recorded_losses  # noqa: E402
 from slurm_cluster import PREEMPTION, SlurmCluster  # noqa: E402
-from slurm_workflow import LONG, SITE, copy_untrained  # noqa: E402
+from slurm_workflow import FOUR_RANKS, FOUR_RANKS_SITE, LONG, copy_untrained  # noqa: E402
 from workflow_support import Workflow  # noqa: E402
 
 SEED = 19
@@ -58,7 +58,10 @@ def main() -> int:
     folder = options.folder or Path(tempfile.mkdtemp(prefix="chaos-"))
     folder.mkdir(parents=True, exist_ok=True)
     samples = 8 * ITERATIONS_PER_FAULT * len(faults)
-    config = {**LONG, "training": chaos_config(LONG["training"], samples, CHECKPOINT_ITERATIONS)}
+    config = {
+        **LONG,
+        "training": chaos_config({**LONG["training"], "parallel": FOUR_RANKS}, samples, CHECKPOINT_ITERATIONS),
+    }
     began = time.monotonic()
     try:
         reference = undisturbed(folder / "undisturbed", config)
@@ -67,7 +70,7 @@ def main() -> int:
             small_disk(folder / "disk", DISK_MEGABYTES),
             SlurmCluster(folder / "slurm", settings=SETTINGS, partitions=PREEMPTION) as cluster,
         ):
-            site = {**SITE, "training": {**SITE["training"], "partition": "cheap"}}
+            site = {**FOUR_RANKS_SITE, "training": {**FOUR_RANKS_SITE["training"], "partition": "cheap"}}
             run = {**config, "root": str(folder / "disk/runs")}
             chaos = Chaos(cluster, folder / "run", run, site, options.seed, STEP_SECONDS)
             copy_untrained(reference, chaos.run)

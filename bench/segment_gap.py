@@ -24,7 +24,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "support")]
 
 from _support import machine, report  # noqa: E402
 from slurm_cluster import SlurmCluster  # noqa: E402
-from slurm_workflow import LONG, copy_untrained, end_workflows, segments, slurm_workflow  # noqa: E402
+from slurm_workflow import FOUR_RANKS, FOUR_RANKS_SITE, LONG, copy_untrained, end_workflows, segments, slurm_workflow  # noqa: E402
 from workflow_support import Workflow  # noqa: E402
 
 LONGEST_GAP_SECONDS = 10.0
@@ -40,7 +40,7 @@ def main() -> int:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="gap-") as name:
         folder = Path(name)
-        training = {**LONG["training"], "train_samples": 8 * 20_000}
+        training = {**LONG["training"], "parallel": FOUR_RANKS, "train_samples": 8 * 20_000}
         training["segment"] = {"minutes": SEGMENT_MINUTES, "margin_minutes": 0.45}
         config = {**LONG, "training": training}
         local = Workflow(folder / "local", {**config, "root": str(folder / "local/runs")})
@@ -49,7 +49,7 @@ def main() -> int:
         with SlurmCluster(folder / "slurm") as cluster:
             workflow_folder = folder / "cluster"
             workflow_folder.mkdir()
-            workflow = slurm_workflow(cluster, workflow_folder, config)
+            workflow = slurm_workflow(cluster, workflow_folder, config, site=FOUR_RANKS_SITE)
             copy_untrained(local.run_folder, workflow.run_folder)
             cluster.queue_for(options.queue_seconds)
             try:

@@ -23,9 +23,9 @@ SLURM = ["--profile", str(ROOT / "slurm"), "--bloomery-slurm-longest-poll-second
 SITE = {
     "account": "lab",
     "jobs": {"partition": "main"},
-    "training": {"partition": "main", "ranks_per_node": 2, "max_minutes": 20},
+    "training": {"partition": "main", "ranks_per_node": 1, "max_minutes": 20},
 }
-"""Site settings with two processes per node, so that a world of four takes two nodes."""
+"""Site settings with one process per node, so that a training on two ranks takes two nodes."""
 
 
 def slurm_workflow(
@@ -48,13 +48,21 @@ LONG = TINY | {
     "training": {
         **TINY["training"],
         "train_samples": 2400,
-        "parallel": {"tensor": 2, "pipeline": 2},
+        "parallel": {"pipeline": 2},
         "checkpoint": {"every_iterations": 50},
         "validation": {"every_iterations": 100, "samples": 2},
         "segment": {"margin_minutes": 0.45},
     },
 }
-"""A run of 300 iterations, which is long enough to be disturbed. A test that needs more time pauses the ranks."""
+"""A run of 300 iterations, which is long enough to be disturbed. A test that needs more time pauses the ranks.
+
+It has two ranks, because every start of a rank loads its libraries, which takes some seconds of a core. The rehearsal
+in `test_verbs.py` trains on two nodes with two ranks each.
+"""
+FOUR_RANKS = {"tensor": 2, "pipeline": 2}
+"""Layout of the benchmarks, which train on two nodes with two ranks each."""
+FOUR_RANKS_SITE = {**SITE, "training": {**SITE["training"], "ranks_per_node": 2}}
+"""Site settings for `FOUR_RANKS`."""
 MODEL, LOGS = "tester/long", "tester/long-logs"
 """Repositories on the Hub that a run of `LONG` publishes to."""
 

@@ -35,6 +35,9 @@ SUITES: dict[str, tuple[str, tuple[str, ...]]] = {
     "cluster": ("cluster", ()),
 }
 """Marker expression and options of pytest for each suite. Every test belongs to exactly one suite."""
+_THREADS = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
+"""Settings of torch's threads. By default, torch starts one thread per core, and a thread that waits for the others
+keeps its core busy. Beside other tests, a training then needs three times the processor time."""
 _SHOWN = 10
 
 
@@ -67,6 +70,7 @@ def run_suite(suite: str, *, aside: bool) -> Outcome:
     # Some machines set this variable. Without stored bytecode, pytest would process every test file again in every
     # worker, and Python would compile all imports in every command.
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+    environment |= _THREADS
     print(f"suite {suite}{' (its output is printed at its end)' if aside else ''}", flush=True)
     began, said = time.monotonic(), []
     with tempfile.TemporaryFile("w+", encoding="utf-8") as kept:

@@ -30,13 +30,13 @@ if "training.loop.main" in sys.orig_argv and "training.processes.torchrun" not i
     def leak(self, report=None):
         global polls
         polls += 1
-        if polls == 60 and os.environ["RANK"] == "3" and not marker.exists():
+        if polls == 60 and os.environ["RANK"] == "1" and not marker.exists():
             marker.touch()
             kept.append(b"\\1" * (4 << 30))
         return poll(self, report)
     ControlPlane.poll = leak
 """
-"""Code of every Python process. Once, rank 3 takes 4 GiB of memory after 60 iterations."""
+"""Code of every Python process. Once, rank 1 takes 4 GiB of memory after 60 iterations."""
 MIN_JOB_AGE = 5
 """Seconds for which slurmctld remembers an ended job. This is less than an outage of the tests."""
 

@@ -24,7 +24,7 @@ host, marker = os.environ.get("SLURMD_NODENAME"), Path({marker!r})
 if os.environ.get("SLURM_NODEID") == "1" and not marker.exists():
     marker.write_text(host)
 if host and marker.exists() and marker.read_text() == host:
-    os.environ["CUDA_VISIBLE_DEVICES"] = "0,1"
+    os.environ["CUDA_VISIBLE_DEVICES"] = "0"
 """
 """Code of every Python process. On the second node of the first job, SLURM seems to have allocated GPUs."""
 
@@ -33,13 +33,13 @@ def test_missing_gpus_end_a_training_and_a_node_that_lost_its_gpus_is_excluded(
     cluster: SlurmCluster, untrained: Callable[..., Workflow], tmp_path: Path
 ) -> None:
     # The cluster allocates GPUs that do not exist, on every node.
-    wrong = untrained(site={"training": {**SITE["training"], "gpus_per_node": 2}})
+    wrong = untrained(site={"training": {**SITE["training"], "gpus_per_node": 1}})
     paths = RunPaths(wrong.run_folder)
     process = wrong.start("finish_training")
     talk, _ = process.communicate(timeout=600)
     assert process.returncode == 1
     log = (wrong.run_folder / "logs/train_segment/1.log").read_text()
-    assert "this process was given 2 GPUs (training.gpus_per_node of the site is 2), but torch" in log, talk
+    assert "this process was given 1 GPU (training.gpus_per_node of the site is 1), but torch" in log, talk
     (attempt,) = (paths.segments / "history").iterdir()
     assert json.loads(attempt.read_text())["status"] == "failed"
     assert not paths.excluded_nodes.exists()

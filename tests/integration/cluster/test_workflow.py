@@ -17,12 +17,12 @@ from workflow_support import Workflow
 pytestmark = pytest.mark.cluster
 
 
-def test_a_run_on_two_nodes_with_two_processes_each_finishes(cluster: SlurmCluster, undisturbed: Workflow) -> None:
+def test_a_run_on_two_nodes_finishes(cluster: SlurmCluster, undisturbed: Workflow) -> None:
     run = undisturbed.run_folder
     parity = json.loads((run / "export/long/parity.json").read_text())
     assert parity["max_difference"] <= parity["tolerance"]
     log = (run / "logs/train_segment/1.log").read_text()
-    assert "4 processes (tensor 2 x pipeline 2 x data 1) on cpu" in log
+    assert "2 processes (tensor 1 x pipeline 2 x data 1) on cpu" in log
     jobs = cluster.run("scontrol", "show", "job", "--oneliner").stdout.splitlines()
     own = [job for job in jobs if f"WorkDir={undisturbed.folder}" in job]
     training = [job for job in own if "Comment=rule_train_segment" in job]
@@ -31,7 +31,7 @@ def test_a_run_on_two_nodes_with_two_processes_each_finishes(cluster: SlurmClust
         ["COMPLETED"],
         ["CANCELLED", "COMPLETED"],
     )
-    assert all("NumNodes=2 NumCPUs=4 NumTasks=2" in job for job in training if "JobState=COMPLETED" in job)
+    assert all("NumNodes=2 NumCPUs=2 NumTasks=2" in job for job in training if "JobState=COMPLETED" in job)
     assert all("Partition=main" in job and "Account=lab" in job for job in own)
 
 
