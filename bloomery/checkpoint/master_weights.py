@@ -99,8 +99,9 @@ class MasterWeights:
         with self._lock:
             master = self._state.part(parameter, MASTER, wanted, out=out)
         # Round a part at a time, so that memory holds no rounded copy of a large tensor.
-        parts = zip(master.view(-1).split(_COMPARED), weight.view(-1).split(_COMPARED), strict=True)
-        if not all(bits_equal(exact.to(own), rounded) for exact, rounded in parts):
+        exact, rounded = master.view(-1), weight.view(-1)
+        parts = [slice(start, start + _COMPARED) for start in range(0, len(exact), _COMPARED)]
+        if not all(bits_equal(exact[part].to(own), rounded[part]) for part in parts):
             raise DriftError(
                 f"weights of {parameter.name} differ from their fp32 master weights by up to "
                 f"{greatest_difference(master.to(own), weight):.3g}",
