@@ -20,6 +20,7 @@ from bloomery.contracts.lineage import export_inputs
 from bloomery.contracts.parity import PARITY_NAME, Parity, write_parity
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.result import Place, new_result
+from bloomery.spec.export_resources import memory_of_writing
 from bloomery.spec.transformers_families.choose import family_for_export
 from bloomery.spec.weight_files import (
     MAX_SHARD_BYTES,
@@ -32,7 +33,7 @@ from export.card.facts import CardFacts
 from export.check_target import check_target
 from export.choose_checkpoint import choose_checkpoint
 from export.exporting_versions import exporting_versions
-from export.layers import layers_of
+from export.layers import loads_of
 from export.model_card import write_card
 from export.proof.comparison import Comparison
 from export.proof.prove import Written, checkpoint_reference, prove
@@ -165,12 +166,20 @@ def _write_files(
     rows = exported_rows(stage.export, stage.model, manifest.vocabulary_rows, tokenizer.size)
     config = transformers_config(family, stage.model, rows, manifest.tensor_parallel, tokenizer, dtype)
     source = MasterWeights(checkpoint) if dtype == "float32" else checkpoint
-    layers = layers_of(source, checkpoint.parameters, stage.model.heads, family, dtype, rows)
-    tensors = [tensor for layer in layers for tensor in layer.tensors]
+    memory = memory_of_writing(
+        stage.export,
+        stage.model,
+        checkpoint.trained_with("precision"),
+        checkpoint.parameters,
+        rows=rows,
+        max_shard_bytes=max_shard_bytes,
+    )
+    loads = loads_of(source, checkpoint.parameters, stage.model.heads, family, dtype, rows, by_tensor=memory.by_tensor)
+    tensors = [tensor for load in loads for tensor in load.tensors]
     check_tensors(config, {family.loaded_name(tensor.name): tensor.shape for tensor in tensors})
     copy_tokenizer(paths.tokenizer, folder)
     write_configs(folder, config)
-    return rows, write_weights(folder, layers, dtype, max_shard_bytes)
+    return rows, write_weights(folder, loads, dtype, max_shard_bytes, memory.threads)
 
 
 def _dtype(stage: ExportStage, checkpoint: Checkpoint) -> str:

@@ -23,12 +23,13 @@ from bloomery.contracts.lineage import CHECKPOINT, TOKENIZER_INPUT
 from bloomery.contracts.parity import PARITY_NAME, Parity, write_parity
 from bloomery.contracts.safe_path import checked_name
 from bloomery.contracts.tokenizer import TOKENIZER
+from bloomery.spec.export_resources import WritingMemory, reordering_copies
 from bloomery.spec.transformers_families.choose import exact_family, keys_of, nearest
-from bloomery.spec.weight_files import MAX_SHARD_BYTES
+from bloomery.spec.weight_files import DTYPE_BYTES, MAX_SHARD_BYTES
 from export.check_target import check_target
 from export.exporting_versions import exporting_versions
 from export.foreign_card import ForeignFacts, write_foreign_card
-from export.layers import layers_of
+from export.layers import loads_of
 from export.proof.prove import Written, prove
 from export.proof.split_reference import split_reference
 from export.transformers_model import check_tensors, transformers_config
@@ -171,13 +172,25 @@ def _write(
 ) -> WrittenFiles:
     """Write tokenizer, configuration and weights."""
     dtype = str(config.dtype).removeprefix("torch.")
-    layers = layers_of(checkpoint, checkpoint.parameters, checkpoint.model.heads, family, dtype, rows)
-    tensors = [tensor for layer in layers for tensor in layer.tensors]
+    memory = WritingMemory(
+        parameters=checkpoint.parameters,
+        rows=rows,
+        item_bytes=DTYPE_BYTES[dtype],
+        stored_bytes=DTYPE_BYTES[checkpoint.stored_dtype],
+        has_masters=False,
+        # A tensor that is rounded is copied once more.
+        copies=reordering_copies(family) + (checkpoint.stored_dtype != checkpoint.dtype),
+        max_shard_bytes=settings.max_shard_bytes,
+    )
+    loads = loads_of(
+        checkpoint, checkpoint.parameters, checkpoint.model.heads, family, dtype, rows, by_tensor=memory.by_tensor
+    )
+    tensors = [tensor for load in loads for tensor in load.tensors]
     check_tensors(config, {family.loaded_name(tensor.name): tensor.shape for tensor in tensors})
     if settings.tokenizer is not None:
         copy_tokenizer(settings.tokenizer, folder)
     write_configs(folder, config)
-    return write_weights(folder, layers, dtype, settings.max_shard_bytes)
+    return write_weights(folder, loads, dtype, settings.max_shard_bytes, memory.threads)
 
 
 def _prove(written: Written, checkpoint: ForeignCheckpoint, tolerance: float, failed: Path) -> Comparison:

@@ -10,13 +10,19 @@ if TYPE_CHECKING:
     import torch
 
 
-def to_transformers(tensor: torch.Tensor, transform: Transform, heads: int) -> torch.Tensor:
-    """Return the tensor in the order of transformers, contiguous. `heads` is the number of attention heads."""
+def to_transformers(
+    tensor: torch.Tensor, transform: Transform, heads: int, *, out: torch.Tensor | None = None
+) -> torch.Tensor:
+    """Return the tensor in the order of transformers, contiguous.
+
+    `heads` is the number of attention heads. `out` is memory for the result, a contiguous tensor of its shape and type.
+    If it is None and the order is the same, the result may be the tensor itself.
+    """
     if transform in (Transform.SPLIT_HEADS, Transform.SPLIT_HEADS_TRANSPOSE):
         tensor = _swapped(tensor, heads, 3)
     if transform in (Transform.TRANSPOSE, Transform.SPLIT_HEADS_TRANSPOSE):
         tensor = tensor.t()
-    return tensor.contiguous()
+    return tensor.contiguous() if out is None else out.copy_(tensor)
 
 
 def to_training(tensor: torch.Tensor, transform: Transform, heads: int) -> torch.Tensor:

@@ -1,8 +1,10 @@
 """Write the weights of a transformers folder. Threads load the next layers while one thread writes.
 
 The shards are planned from shapes alone, so file names (`model-00001-of-00072.safetensors`) are known before the first
-tensor is read. Each file is written from its first to its last byte and hashed on the way. Memory holds the layers that
-are being loaded or written, at most one for each thread and one more, whatever the size of a shard.
+tensor is read. Each file is written from its first to its last byte and hashed on the way. A large embedding is loaded
+in slices of its rows, which follow each other in the file. Memory holds the layers or slices that are being loaded or
+written, at most one for each thread and one more, whatever the size of a shard
+(`bloomery.spec.export_resources.WritingMemory`).
 """
 
 from __future__ import annotations
@@ -17,11 +19,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bloomery.base.atomic import write_json
-from bloomery.base.errors import InputError
 from bloomery.base.progress import Progress
 from bloomery.contracts.file_entry import FileEntry
-from bloomery.spec.export_resources import WRITER_THREADS
-from bloomery.spec.weight_files import DTYPE_BYTES, INDEX_NAME, MAX_SHARD_BYTES, WEIGHTS_NAME
+from bloomery.spec.weight_files import DTYPE_BYTES, INDEX_NAME, WEIGHTS_NAME, plan_shards
 from export.direct_writer import DirectWriter
 from export.weight_memory import WeightMemory
 
@@ -47,14 +47,16 @@ class Tensor:
 
 
 @dataclass(frozen=True)
-class Layer:
-    """Tensors that are loaded together, by one thread."""
+class Load:
+    """Tensors of one layer, or a slice of the rows of one tensor, which one thread loads."""
 
     tensors: tuple[Tensor, ...]
+    """The whole tensors that begin with this load. It is empty for every slice of a tensor except the first."""
     load: Callable[[WeightMemory], list[torch.Tensor]]
-    """Function that loads the tensors, in the same order. Other threads load other layers at the same time."""
-    read_counts: tuple[int, ...]
-    """Number of elements of each tensor before rows are dropped."""
+    """Function that loads the tensors, in the same order, or the rows of the slice that are written. Other threads
+    load at the same time."""
+    reusable_counts: tuple[int, ...]
+    """Number of elements of each tensor that may use the memory of an earlier one, before rows are dropped."""
 
 
 @dataclass(frozen=True)
@@ -67,42 +69,21 @@ class WrittenFiles:
     """Size and hash of each weight file, by name."""
 
 
-def plan_shards(sizes: Sequence[int], max_shard_bytes: int) -> list[range]:
-    """Group consecutive tensors into shards. A tensor that alone exceeds the limit gets its own shard.
-
-    Raises:
-        InputError: the limit is not positive.
-    """
-    if max_shard_bytes <= 0:
-        raise InputError(
-            f"a weight file of {max_shard_bytes} bytes cannot hold a tensor",
-            where="--max-shard-size",
-            expected="a size such as 5GB",
-        )
-    shards, start, filled = [], 0, 0
-    for number, size in enumerate(sizes):
-        if number > start and filled + size > max_shard_bytes:
-            shards.append(range(start, number))
-            start, filled = number, 0
-        filled += size
-    shards.append(range(start, len(sizes)))
-    return shards
-
-
-def write_weights(
-    folder: Path,
-    layers: Sequence[Layer],
-    dtype: str,
-    max_shard_bytes: int = MAX_SHARD_BYTES,
-    threads: int = WRITER_THREADS,
-) -> WrittenFiles:
+def write_weights(folder: Path, loads: Sequence[Load], dtype: str, max_shard_bytes: int, threads: int) -> WrittenFiles:
     """Write every tensor, and an index if there is more than one shard. Every file is on the disk when this returns.
+
+    Args:
+        folder: folder of the files.
+        loads: all tensors, in the order of the files.
+        dtype: data type of the tensors, such as `bfloat16`.
+        max_shard_bytes: largest size of a file. Only a file of one tensor may be larger.
+        threads: number of threads that load tensors.
 
     Raises:
         ResourceError: the disk is full or the folder cannot be written.
         TryAgainError: the disk or its server has a temporary fault.
     """
-    tensors = [tensor for layer in layers for tensor in layer.tensors]
+    tensors = [tensor for load in loads for tensor in load.tensors]
     item = DTYPE_BYTES[dtype]
     shards = plan_shards([tensor.count * item for tensor in tensors], max_shard_bytes)
     names = [
@@ -111,11 +92,15 @@ def write_weights(
     ]
     files: dict[str, FileEntry] = {}
     parameters = sum(tensor.count for tensor in tensors)
-    memory = WeightMemory(count * item for layer in layers for count in layer.read_counts)
+    memory = WeightMemory(count * item for load in loads for count in load.reusable_counts)
     with Progress("write weights", len(tensors), "tensors") as bar, ThreadPoolExecutor(threads) as pool:
-        loaded = _in_order(pool, layers, threads, memory)
+        # While one load is written, each thread loads another one.
+        loaded = _in_order(pool, loads, threads + 1, memory)
         for name, shard in zip(names, shards, strict=True):
             files[name] = _write_shard(folder / name, [tensors[number] for number in shard], loaded, dtype, bar)
+        # The last loads may hold only dropped rows, which are checked but written to no file.
+        left = list(loaded)
+        assert not left, "every tensor is written"
     if len(shards) > 1:
         weight_map = {tensors[n].name: name for name, shard in zip(names, shards, strict=True) for n in shard}
         metadata = {"total_parameters": parameters, "total_size": parameters * item}
@@ -124,15 +109,14 @@ def write_weights(
 
 
 def _in_order(
-    pool: ThreadPoolExecutor, layers: Sequence[Layer], ahead: int, memory: WeightMemory
+    pool: ThreadPoolExecutor, loads: Sequence[Load], most: int, memory: WeightMemory
 ) -> Iterator[torch.Tensor]:
-    """Yield the tensors of all layers in order, while the pool loads at most `ahead` layers in advance."""
+    """Yield the tensors and slices in order. At most `most` loads are in memory or in progress."""
     waiting: deque[Future[list[torch.Tensor]]] = deque()
-    following = iter(layers)
     try:
-        for layer in following:
-            waiting.append(pool.submit(layer.load, memory))
-            if len(waiting) >= ahead:
+        for each in loads:
+            waiting.append(pool.submit(each.load, memory))
+            if len(waiting) >= most:
                 yield from _emptied(waiting.popleft().result(), memory)
         while waiting:
             yield from _emptied(waiting.popleft().result(), memory)
@@ -167,10 +151,14 @@ def _content(
 
     yield _header(tensors, dtype)
     for tensor in tensors:
-        found = next(loaded)
-        assert found.shape == tensor.shape, tensor.name
-        assert found.dtype == getattr(torch, dtype), tensor.name
-        yield found.contiguous().view(-1).view(torch.uint8).numpy().data
+        missing_rows = tensor.shape[0]
+        while missing_rows:
+            found = next(loaded)
+            missing_rows -= len(found)
+            assert missing_rows >= 0, tensor.name
+            assert found.shape[1:] == tensor.shape[1:], tensor.name
+            assert found.dtype == getattr(torch, dtype), tensor.name
+            yield found.contiguous().view(-1).view(torch.uint8).numpy().data
         bar.advance()
 
 

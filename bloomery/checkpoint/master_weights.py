@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from bloomery.spec.placement import Parameter
 
 
+_COMPARED = 1 << 23
+"""Number of elements that are rounded and compared at a time."""
+
+
 class MasterWeights:
     """The fp32 weights of a checkpoint. Each thread needs its own reader. All readers share the optimizer's state."""
 
@@ -41,6 +45,9 @@ class MasterWeights:
         if self._dtype != "float32":
             self._check_present()
             self._state = OptimizerState(checkpoint)
+            # The settings of the state keep its first file mapped. The weights are read from a new mapping, which
+            # `close` removes.
+            self._state.close()
 
     def _check_present(self) -> None:
         name = optimizer_file(0, 0, 0, self._checkpoint.ranks, bf16=self._dtype == "bfloat16")
@@ -58,12 +65,23 @@ class MasterWeights:
         found._checkpoint = self._checkpoint.another_reader()
         return found
 
-    def close(self) -> None:
-        """Close the checkpoint's files (see `Checkpoint.close`). The optimizer's state stays open."""
-        self._checkpoint.close()
+    def close(self, *, forget: bool = True) -> None:
+        """Close the checkpoint's files (see `Checkpoint.close`) and those of the optimizer's state."""
+        self._checkpoint.close(forget=forget)
+        if self._state is not None:
+            with self._lock:
+                self._state.close()
 
-    def weight(self, parameter: Parameter, dtype: torch.dtype, *, out: torch.Tensor | None = None) -> torch.Tensor:
-        """Return the contiguous parameter in `dtype`, which must be fp32. `out` is not used.
+    def weight(
+        self,
+        parameter: Parameter,
+        dtype: torch.dtype,
+        wanted: range | None = None,
+        *,
+        out: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """Return the contiguous parameter in `dtype`, which must be fp32, or only the indices `wanted` of its split
+        dimension. `out` is memory for the result (see `assemble`).
 
         Raises:
             DriftError: replicas are not bit-equal, or the master weights, rounded to the type of the weights, differ
@@ -75,16 +93,18 @@ class MasterWeights:
 
         assert dtype is torch.float32, dtype
         own = getattr(torch, self._dtype)
-        weight = self._checkpoint.weight(parameter, own)
         if self._state is None:
-            return weight
+            return self._checkpoint.weight(parameter, own, wanted, out=out)
+        weight = self._checkpoint.weight(parameter, own, wanted)
         with self._lock:
-            master = self._state.part(parameter, MASTER)
-        rounded = master.to(own)
-        if not bits_equal(rounded, weight):
+            master = self._state.part(parameter, MASTER, wanted, out=out)
+        # Round a part at a time, so that memory holds no rounded copy of a large tensor.
+        exact, rounded = master.view(-1), weight.view(-1)
+        parts = [slice(start, start + _COMPARED) for start in range(0, len(exact), _COMPARED)]
+        if not all(bits_equal(exact[part].to(own), rounded[part]) for part in parts):
             raise DriftError(
                 f"weights of {parameter.name} differ from their fp32 master weights by up to "
-                f"{greatest_difference(rounded, weight):.3g}",
+                f"{greatest_difference(master.to(own), weight):.3g}",
                 where=str(self._checkpoint.folder),
                 expected=f"weights that equal the master weights, rounded to {own}; "
                 f"{how_to_repair(self._checkpoint.folder)}",

@@ -31,20 +31,32 @@ def part_of(parameter: Parameter, rank: int, tensor_parallel: int) -> range | No
     return range(rank * size, (rank + 1) * size)
 
 
-def shards_of(parameter: Parameter, tensor_parallel: int, wanted: range | None) -> range:
-    """Return the tensor ranks, out of `tensor_parallel`, whose shards contain some of the indices `wanted`. If `wanted`
-    is None, or the parameter is not split, all ranks are returned.
+def shards_of(parameter: Parameter, tensor_parallel: int, wanted: range | None) -> list[tuple[int, range | None]]:
+    """Return the tensor ranks, out of `tensor_parallel`, whose shards contain some of the indices `wanted`.
+
+    The range beside each rank contains these indices, counted in the shard. If the parameter is not split, all ranks
+    are returned, with None. If `wanted` is None, all indices are wanted.
     """
     dimension = parameter.placement.dimension
-    if dimension is None or wanted is None:
-        return range(tensor_parallel)
+    if dimension is None:
+        return [(rank, None) for rank in range(tensor_parallel)]
     each = parameter.shard_shape(tensor_parallel)[dimension]
-    return range(wanted.start // each, -(-wanted.stop // each))
+    wanted = range(parameter.shape[dimension]) if wanted is None else wanted
+    return [
+        (rank, range(max(wanted.start - rank * each, 0), min(wanted.stop - rank * each, each)))
+        for rank in range(wanted.start // each, -(-wanted.stop // each))
+    ]
+
+
+def narrowed(parameter: Parameter, shard: torch.Tensor, indices: range | None) -> torch.Tensor:
+    """Return a view of a parameter's shard with only these indices of its split dimension; None for the whole shard."""
+    dimension = parameter.placement.dimension
+    return shard if dimension is None or indices is None else shard.narrow(dimension, indices.start, len(indices))
 
 
 def assemble(
     parameter: Parameter,
-    shard: Callable[[int], torch.Tensor],
+    shard: Callable[[int, range | None], torch.Tensor],
     tensor_parallel: int,
     dtype: torch.dtype,
     *,
@@ -57,7 +69,8 @@ def assemble(
 
     Args:
         parameter: shape and placement of the parameter.
-        shard: function that returns the shard of a tensor rank. It is called only for ranks that hold wanted indices.
+        shard: function that returns the shard of a tensor rank, or only some indices of it (see `narrowed`). It is
+            called only for ranks that hold wanted indices.
         tensor_parallel: number of shards.
         dtype: type of the result.
         wanted: indices of the split dimension; None for all.
@@ -72,18 +85,17 @@ def assemble(
 
     dimension = parameter.placement.dimension
     if dimension is None:
-        shards = [shard(rank) for rank in range(tensor_parallel)]
+        shards = [shard(rank, None) for rank in range(tensor_parallel)]
         _check_replicas(shards, what, where)
         return shards[0].to(dtype, copy=True) if out is None else out.copy_(shards[0])
-    each = parameter.shard_shape(tensor_parallel)[dimension]
-    wanted = range(parameter.shape[dimension]) if wanted is None else wanted
-    shape = (*parameter.shape[:dimension], len(wanted), *parameter.shape[dimension + 1 :])
+    count = parameter.shape[dimension] if wanted is None else len(wanted)
+    shape = (*parameter.shape[:dimension], count, *parameter.shape[dimension + 1 :])
     found = torch.empty(shape, dtype=dtype) if out is None else out
-    for rank in shards_of(parameter, tensor_parallel, wanted):
-        low, high = max(wanted.start, rank * each), min(wanted.stop, (rank + 1) * each)
-        found.narrow(dimension, low - wanted.start, high - low).copy_(
-            shard(rank).narrow(dimension, low - rank * each, high - low)
-        )
+    start = 0
+    for rank, indices in shards_of(parameter, tensor_parallel, wanted):
+        part = shard(rank, indices)
+        found.narrow(dimension, start, part.shape[dimension]).copy_(part)
+        start += part.shape[dimension]
     return found
 
 

@@ -7,6 +7,7 @@ In addition to its own part, a rank holds at most one shard in memory.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from bloomery.base.errors import CheckFailedError, InputError
 from bloomery.checkpoint.files import OTHER_CHECKPOINT, open_state, optimizer_file
 from bloomery.checkpoint.flat import FlatState
-from bloomery.checkpoint.merge import assemble
+from bloomery.checkpoint.merge import assemble, narrowed
 from bloomery.spec.groups import held, optimizer_groups
 from bloomery.spec.partition import stage_bounds
 
@@ -159,6 +160,8 @@ class OptimizerState:
         }
         self._flat = [FlatState(each, checkpoint.ranks, manifest.data_parallel) for each in self._held]
         self._parts: dict[tuple[int, int, int], _Part] = {}
+        self._first: tuple[float | None, tuple[str, ...]] | None = None
+        """Step and kinds of state in the file that was read first. All files must agree."""
         first = self._part(0, 0, 0)
         self.kinds: tuple[str, ...] = tuple(first.tensors[0])
         """Kinds of state in the files: `master` and the names of the moments."""
@@ -174,9 +177,18 @@ class OptimizerState:
         )
         """Entries of the files that do not depend on the layout."""
 
-    def part(self, parameter: Parameter, kind: str, wanted: range | None = None) -> torch.Tensor:
+    def close(self) -> None:
+        """Close the files, so that their content is no longer in the memory of this process. A read opens them again.
+
+        No other thread may read at the same time.
+        """
+        self._parts.clear()
+
+    def part(
+        self, parameter: Parameter, kind: str, wanted: range | None = None, *, out: torch.Tensor | None = None
+    ) -> torch.Tensor:
         """Return the parameter's state of kind `kind` in fp32 and contiguous, or only the indices `wanted` of its split
-        dimension.
+        dimension. `out` is memory for the result (see `assemble`).
 
         For a tied parameter the owner's state is returned, because all copies take the owner's weights after each
         update. The state of a copy's own optimizer may be rounded differently.
@@ -191,23 +203,34 @@ class OptimizerState:
         stage = self._stage[parameter.name]
         return assemble(
             parameter,
-            lambda rank: self._shard(parameter, kind, stage, rank),
+            lambda rank, indices: self._shard(parameter, kind, stage, rank, indices),
             self._checkpoint.ranks,
             torch.float32,
             wanted=wanted,
+            out=out,
             what=parameter.name if kind == MASTER else f"{kind} of {parameter.name}",
             where=self._where,
         )
 
-    def _shard(self, parameter: Parameter, kind: str, stage: int, rank: int) -> torch.Tensor:
+    def _shard(self, parameter: Parameter, kind: str, stage: int, rank: int, indices: range | None) -> torch.Tensor:
+        """Return a rank's shard, or only these indices of its split dimension. Of a shard that is split by rows, only
+        the elements of these rows are read."""
         import torch
 
+        shape = parameter.shard_shape(self._checkpoint.ranks)
+        first, end = 0, math.prod(shape)
+        if parameter.placement.dimension == 0 and indices is not None:
+            row = math.prod(shape[1:])
+            first, end, shape = indices.start * row, indices.stop * row, (len(indices), *shape[1:])
+            indices = None
         pieces = []
         for piece in self._flat[stage].pieces(parameter):
-            flat = self._part(stage, rank, piece.replica).tensors[piece.group][kind]
-            pieces.append(flat.narrow(0, piece.start, piece.count))
-        whole = pieces[0] if len(pieces) == 1 else torch.cat(pieces)
-        return whole.view(parameter.shard_shape(self._checkpoint.ranks))
+            low, high = max(first, piece.first), min(end, piece.first + piece.count)
+            if low < high:
+                flat = self._part(stage, rank, piece.replica).tensors[piece.group][kind]
+                pieces.append(flat.narrow(0, piece.start + low - piece.first, high - low))
+        found = pieces[0] if len(pieces) == 1 else torch.cat(pieces)
+        return narrowed(parameter, found.view(shape), indices)
 
     def _part(self, stage: int, rank: int, replica: int) -> _Part:
         key = stage, rank, replica
@@ -241,14 +264,16 @@ class OptimizerState:
                         expected=f"at least {ends} elements, as the layout in manifest.json requires; "
                         f"{OTHER_CHECKPOINT}",
                     )
-        first = next(iter(self._parts.values()), part)
-        for kinds in part.tensors:
-            if part.step != first.step or kinds.keys() != first.tensors[0].keys():
+        if self._first is None:
+            self._first = part.step, tuple(part.tensors[0])
+        step, kinds = self._first
+        for tensors in part.tensors:
+            if part.step != step or tensors.keys() != set(kinds):
                 raise CheckFailedError(
-                    f"the file holds the tensors {', '.join(kinds)} after {_steps(part.step)}",
+                    f"the file holds the tensors {', '.join(tensors)} after {_steps(part.step)}",
                     where=str(path),
-                    expected=f"the tensors {', '.join(first.tensors[0])} after {_steps(first.step)}, as in the other "
-                    f"files of the optimizer; {OTHER_CHECKPOINT}",
+                    expected=f"the tensors {', '.join(kinds)} after {_steps(step)}, as in the other files of the "
+                    f"optimizer; {OTHER_CHECKPOINT}",
                 )
         return part
 

@@ -2,13 +2,15 @@
 opened.
 
 The declared parameters, not the file names, determine which files and tensors must exist. Reading needs memory for one
-parameter in addition to the memory-mapped shards. BLOOM-176B's largest parameter, the embedding, takes 7.2 GB in bf16.
+parameter, or for the wanted part of it, in addition to the memory-mapped shards. BLOOM-176B's largest parameter, the
+embedding, takes 7.2 GB in bf16.
 """
 
 from __future__ import annotations
 
 import copy
 import re
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +19,7 @@ from pydantic import ValidationError
 from bloomery.base.errors import CheckFailedError, InputError
 from bloomery.checkpoint.drift import DriftError, how_to_repair
 from bloomery.checkpoint.files import OTHER_CHECKPOINT, forget_pages, open_state
-from bloomery.checkpoint.merge import assemble, bits_equal, greatest_difference, shards_of
+from bloomery.checkpoint.merge import assemble, bits_equal, greatest_difference, narrowed, shards_of
 from bloomery.config.explain_value import wrong_values
 from bloomery.config.model import ModelConfig
 from bloomery.contracts.checkpoint import CheckpointManifest, layer_file, read_checkpoint, verify_file
@@ -59,7 +61,10 @@ class Checkpoint:
         self.parameters = declare(self.model, self.manifest.vocabulary_rows)
         self._check_file_names()
         self._verified = set(self.manifest.files) if verified else set[str]()
+        self._file_locks: dict[str, threading.Lock] = {}
+        """Lock for the comparison of each file, so that threads that need the same file read it only once."""
         self._open: tuple[int, list[dict[str, torch.Tensor]]] | None = None
+        self._layers_read: set[int] = set()
 
     def another_reader(self) -> Checkpoint:
         """Return this checkpoint, opened again, so that another thread can read it at the same time.
@@ -68,17 +73,22 @@ class Checkpoint:
         """
         found = copy.copy(self)
         found._open = None
+        found._layers_read = set()
         return found
 
-    def close(self) -> None:
-        """Close the files of the layer that was read last, and let the system forget their content.
+    def close(self, *, forget: bool = True) -> None:
+        """Close the files that this reader has opened.
 
-        Do not call this if other processes read the same files, as the ranks of a training do.
+        Args:
+            forget: whether to let the system forget the content of all files that this reader has opened. Choose False
+                if other threads or processes still read these files, as the ranks of a training do.
         """
-        if self._open is not None:
-            layer, self._open = self._open[0], None
-            for rank in range(self.ranks):
-                forget_pages(self.folder / layer_file(layer, rank))
+        self._open = None
+        layers, self._layers_read = self._layers_read, set()
+        if forget:
+            for layer in layers:
+                for rank in range(self.ranks):
+                    forget_pages(self.folder / layer_file(layer, rank))
 
     def trained_with(self, key: str) -> str:
         """Return the text value of `training.<key>` in the configuration of the checkpoint's training.
@@ -159,9 +169,10 @@ class Checkpoint:
         Raises:
             CheckFailedError: the content differs from the manifest.
         """
-        if name not in self._verified:
-            verify_file(self.folder, self.manifest, name)
-            self._verified.add(name)
+        with self._file_locks.setdefault(name, threading.Lock()):
+            if name not in self._verified:
+                verify_file(self.folder, self.manifest, name)
+                self._verified.add(name)
         return self.folder / name
 
     def has_layer(self, layer: int) -> bool:
@@ -191,7 +202,7 @@ class Checkpoint:
                 self._check_tied(parameter, shards, layer, wanted)
         return assemble(
             parameter,
-            shards.__getitem__,
+            lambda rank, indices: narrowed(parameter, shards[rank], indices),
             self.ranks,
             dtype,
             wanted=wanted,
@@ -213,6 +224,7 @@ class Checkpoint:
         number = parameter.layer if layer is None else layer
         if self._open is None or self._open[0] != number:
             self._open = None
+            self._layers_read.add(number)
             self._open = (number, [self._load(number, rank) for rank in range(self.ranks)])
         return [state[parameter.local_name] for state in self._open[1]]
 
@@ -250,11 +262,11 @@ class Checkpoint:
         return state
 
     def _check_tied(self, parameter: Parameter, shards: list[torch.Tensor], layer: int, wanted: range | None) -> None:
-        # Compare only the shards that are read. Otherwise each rank of BLOOM's first and last stage would compare 14 GB
-        # at every load.
+        # Compare only the rows that are read. Otherwise each rank of BLOOM's first and last stage would compare 14 GB
+        # at every load, and an export would compare all rows again for each of its slices.
         copies = self.shards(parameter, layer)
-        for rank in shards_of(parameter, self.ranks, wanted):
-            owner, copy = shards[rank], copies[rank]
+        for rank, indices in shards_of(parameter, self.ranks, wanted):
+            owner, copy = narrowed(parameter, shards[rank], indices), narrowed(parameter, copies[rank], indices)
             if not bits_equal(owner, copy):
                 raise DriftError(
                     f"{parameter.name} is tied to pipeline layer {layer}, but {layer_file(layer, rank)} differs from "

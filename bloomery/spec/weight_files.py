@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from bloomery.base.errors import InputError
 from bloomery.config.tokens import smallest_vocabulary
 from bloomery.spec.parameters import parameter_count, planned_rows
 
@@ -67,3 +69,25 @@ def weight_files(config: RunConfig) -> WeightFiles:
     fewest = smallest_vocabulary(tokenizer.reserved_tokens) if tokenizer.existing is None else 1
     least = parameter_count(model, fewest) * item
     return WeightFiles(INDEX_NAME, min(MAX_SHARD_BYTES, least - 1))
+
+
+def plan_shards(sizes: Sequence[int], max_shard_bytes: int) -> list[range]:
+    """Group consecutive tensors into shards. A tensor that alone exceeds the limit gets its own shard.
+
+    Raises:
+        InputError: the limit is not positive.
+    """
+    if max_shard_bytes <= 0:
+        raise InputError(
+            f"a weight file of {max_shard_bytes} bytes cannot hold a tensor",
+            where="--max-shard-size",
+            expected="a size such as 5GB",
+        )
+    shards, start, filled = [], 0, 0
+    for number, size in enumerate(sizes):
+        if number > start and filled + size > max_shard_bytes:
+            shards.append(range(start, number))
+            start, filled = number, 0
+        filled += size
+    shards.append(range(start, len(sizes)))
+    return shards

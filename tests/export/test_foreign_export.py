@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from bloomery.base.errors import CheckFailedError, InputError
 from bloomery.checkpoint.drift import DriftError
+from bloomery.checkpoint.merge import assemble
 from bloomery.cli import app
 from bloomery.contracts.parity import read_parity
 from bloomery.spec.transformers_families.choose import family_for_export
@@ -156,9 +157,12 @@ def test_a_universal_checkpoint_rounds_to_the_weights_of_the_training(tmp_path):
 
 def test_a_wrong_merge_fails_the_proof_and_stays_beside_the_target(tmp_path, monkeypatch):
     made = fabricate_layers(tmp_path)
-    monkeypatch.setattr(
-        "export.layers.to_transformers", lambda tensor, *_: tensor.flip(0).contiguous() if tensor.dim() > 1 else tensor
-    )
+
+    def wrong(*arguments, **options):
+        found = assemble(*arguments, **options)
+        return found.copy_(found.flip(0)) if found.dim() > 1 else found
+
+    monkeypatch.setattr("bloomery.checkpoint.foreign.foreign_checkpoint.assemble", wrong)
     with pytest.raises(CheckFailedError, match=r"the first module whose output differs .* word_embeddings"):
         export_foreign(made.folder, tmp_path / "out", PLAIN)
     assert not (tmp_path / "out").exists()

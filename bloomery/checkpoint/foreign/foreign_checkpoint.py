@@ -18,7 +18,7 @@ from bloomery.base.progress import track
 from bloomery.checkpoint.drift import DriftError
 from bloomery.checkpoint.foreign.arguments import Arguments
 from bloomery.checkpoint.foreign.places import POSITIONS, WORDS, Places
-from bloomery.checkpoint.merge import assemble, bits_equal, greatest_difference
+from bloomery.checkpoint.merge import assemble, bits_equal, greatest_difference, narrowed
 from bloomery.contracts.file_entry import FileEntry
 from bloomery.spec.parameters import declare
 
@@ -70,6 +70,8 @@ class ForeignCheckpoint(ABC):
         """
         self.folder, self.arguments, self.places = folder, arguments, places
         self.ranks, self.dtype, self.on_drift = ranks, dtype, on_drift
+        self.stored_dtype = dtype
+        """Data type of the tensors in the files. `dtype` is the type to which they are rounded."""
         self.model = arguments.network(
             places.embedding_keys, layers=len(places.blocks), learned_rows=learned_rows, tied=places.head is None
         )
@@ -119,8 +121,15 @@ class ForeignCheckpoint(ABC):
         """Return this checkpoint, opened again, so that another thread can read it at the same time."""
         return copy.copy(self)
 
-    def close(self) -> None:  # noqa: B027 (most layouts keep no file open)
-        """Close the files of the layer that was read last, and let the system forget their content."""
+    def close(self, *, forget: bool = True) -> None:  # noqa: B027 (most layouts keep no file open)
+        """Close the files of the layer that was read last.
+
+        If `forget` is true, let the system forget their content. Choose False if other threads still read them.
+        """
+
+    def rounded(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Return a tensor of a file, or a part of it, in the type of the checkpoint's weights."""
+        return tensor
 
     def inspect(self) -> None:
         """Hash every file, and check the names, shapes and types of all tensors and the equality of all replicas.
@@ -149,7 +158,7 @@ class ForeignCheckpoint(ABC):
 
         shards, shape = self.raw_shards(parameter), parameter.shard_shape(self.ranks)
         for rank, shard in enumerate(shards):
-            if tuple(shard.shape) != shape or shard.dtype != getattr(torch, self.dtype):
+            if tuple(shard.shape) != shape or self.rounded(shard[:0]).dtype != getattr(torch, self.dtype):
                 raise CheckFailedError(
                     f"tensor rank {rank} holds {parameter.name} with shape {tuple(shard.shape)} and type {shard.dtype}",
                     where=str(self.folder),
@@ -178,6 +187,10 @@ class ForeignCheckpoint(ABC):
             CheckFailedError: a file has changed since it was hashed.
             InputError: a file is damaged.
         """
+        return [self.rounded(shard) for shard in self._equal_shards(parameter)]
+
+    def _equal_shards(self, parameter: Parameter) -> list[torch.Tensor]:
+        """Return the parameter's tensor on each tensor rank, before it is rounded."""
         import torch
 
         found = self.raw_shards(parameter)
@@ -191,18 +204,29 @@ class ForeignCheckpoint(ABC):
             total += each
         return [(total / len(found)).float().to(found[0].dtype)] * len(found)
 
-    def weight(self, parameter: Parameter, dtype: torch.dtype, *, out: torch.Tensor | None = None) -> torch.Tensor:
-        """Return the whole contiguous parameter in `dtype`. `out` is memory for it (see `assemble`).
+    def weight(
+        self,
+        parameter: Parameter,
+        dtype: torch.dtype,
+        wanted: range | None = None,
+        *,
+        out: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """Return the contiguous parameter in `dtype`, or only the indices `wanted` of its split dimension.
+
+        `out` is memory for the result (see `assemble`).
 
         Raises:
             CheckFailedError: a file has changed since it was hashed.
             InputError: a file is damaged.
         """
+        shards = self._equal_shards(parameter)
         return assemble(
             parameter,
-            self.shards(parameter).__getitem__,
+            lambda rank, indices: self.rounded(narrowed(parameter, shards[rank], indices)),
             self.ranks,
             dtype,
+            wanted=wanted,
             out=out,
             what=parameter.name,
             where=str(self.folder),

@@ -101,12 +101,16 @@ class LayerFiles(ForeignCheckpoint):
         found._open = None
         return found
 
-    def close(self) -> None:
-        """Close the files of the layer that was read last, and let the system forget their content."""
+    def close(self, *, forget: bool = True) -> None:
+        """Close the files of the layer that was read last.
+
+        If `forget` is true, let the system forget their content. Choose False if other threads still read them.
+        """
         if self._open is not None:
             number, self._open = self._open[0], None
-            for path in self._files[number]:
-                forget_pages(path)
+            if forget:
+                for path in self._files[number]:
+                    forget_pages(path)
 
     def paths(self) -> list[Path]:
         """Return the layer files."""

@@ -60,6 +60,7 @@ class Universal(ForeignCheckpoint):
         arguments = read_arguments(folder)
         self._rounded_to = arguments.dtype if rounded else None
         word_shape, learned_rows = embedding_shapes(embedding)
+        stored = one_dtype(embedding.values(), str(folder / FOLDER))
         super().__init__(
             folder,
             arguments,
@@ -67,9 +68,10 @@ class Universal(ForeignCheckpoint):
             word_shape=word_shape,
             learned_rows=learned_rows,
             ranks=1,
-            dtype=self._rounded_to or one_dtype(embedding.values(), str(folder / FOLDER)),
+            dtype=self._rounded_to or stored,
             on_drift=None,
         )
+        self.stored_dtype = stored
 
     def paths(self) -> list[Path]:
         """Return the files of the fp32 weights."""
@@ -85,9 +87,7 @@ class Universal(ForeignCheckpoint):
             )
 
     def raw_shards(self, parameter: Parameter) -> list[torch.Tensor]:
-        """Return the parameter as the only shard of the only tensor rank."""
-        import torch
-
+        """Return the parameter as the only shard of the only tensor rank, in fp32."""
         path = self._paths.get(self.places.of(parameter))
         if path is None:
             raise InputError(
@@ -96,8 +96,13 @@ class Universal(ForeignCheckpoint):
                 where=str(self.folder / FOLDER),
                 expected="the parameters of the whole network",
             )
-        found = _tensor(self.unchanged(path))
-        return [found if self._rounded_to is None else found.to(getattr(torch, self._rounded_to))]
+        return [_tensor(self.unchanged(path))]
+
+    def rounded(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Return a tensor of a file, or a part of it, in the type of the checkpoint's weights."""
+        import torch
+
+        return tensor if self._rounded_to is None else tensor.to(getattr(torch, self._rounded_to))
 
 
 def _tensor(path: Path) -> torch.Tensor:

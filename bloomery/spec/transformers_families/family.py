@@ -85,6 +85,11 @@ class Family:
     saved_head: str = HEAD
     """Name of the output head's matrix in weight files. Transformers renames it when it loads or saves a model."""
 
+    @property
+    def reorders(self) -> bool:
+        """Whether transformers holds the elements of some tensors in another order than the training."""
+        return any(target.transform is not Transform.NONE for target in self.targets.values())
+
     def saved_name(self, name: str) -> str:
         """Return the name in weight files of a tensor that has the name `name` in transformers."""
         return self.saved_head if name == HEAD else name

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import os
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from fabricated_training import make_index, stage
 from manifest_before_training import manifest_before_training
+from random_checkpoint import ADAM, ROWS, random_read, random_whole
 
 from bloomery.base.errors import CheckFailedError, InputError, NoSpaceError, TryAgainError
 from bloomery.base.folders import only_writer
-from bloomery.checkpoint.optimizer_state import MASTER, GroupSettings, OptimizerSettings, OptimizerState
+from bloomery.checkpoint.optimizer_state import MASTER, OptimizerState
 from bloomery.checkpoint.weights import Checkpoint
 from bloomery.checkpoint.write_checkpoint import with_layout, write_checkpoint
 from bloomery.config.stages import TrainStage
@@ -26,30 +25,6 @@ from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.resume_policy import saved_stage
 from bloomery.spec.placement import Parameter
 from training.checkpoint.repair_tensors import open_to_save
-
-ROWS = 768
-ADAM = OptimizerSettings(
-    moments=("exp_avg", "exp_avg_sq"),
-    groups={
-        decays: GroupSettings({"lr": 0.25, "weight_decay": 0.1 * decays}, {"step": torch.tensor(5.0)})
-        for decays in (True, False)
-    },
-)
-
-
-@cache
-def _whole(parameter: Parameter, kind: str) -> torch.Tensor:
-    """Return random values that depend only on the parameter's name and the kind of state."""
-    seed = list(f"{kind} {parameter.name}".encode())
-    return torch.from_numpy(np.random.default_rng(seed).standard_normal(parameter.shape, dtype=np.float32))
-
-
-def _read(parameter: Parameter, kind: str, wanted: range | None) -> torch.Tensor:
-    dimension = parameter.placement.dimension
-    found = _whole(parameter, kind)
-    if dimension is None or wanted is None:
-        return found
-    return found.narrow(dimension, wanted.start, len(wanted)).contiguous()
 
 
 @pytest.fixture(scope="module")
@@ -76,9 +51,10 @@ def _check(folder: Path, moments: bool = True) -> None:
     state = OptimizerState(checkpoint)
     assert state.kinds == ((MASTER, "exp_avg", "exp_avg_sq") if moments else (MASTER,))
     for parameter in checkpoint.parameters:
-        assert torch.equal(checkpoint.weight(parameter, torch.bfloat16), _whole(parameter, MASTER).bfloat16())
+        assert torch.equal(checkpoint.weight(parameter, torch.bfloat16), random_whole(parameter, MASTER).bfloat16())
         for kind in state.kinds:
-            assert torch.equal(state.part(parameter, kind), _whole(parameter, kind)), f"{kind} of {parameter.name}"
+            found = state.part(parameter, kind)
+            assert torch.equal(found, random_whole(parameter, kind)), f"{kind} of {parameter.name}"
 
 
 @pytest.mark.parametrize(
@@ -89,14 +65,14 @@ def _check(folder: Path, moments: bool = True) -> None:
 def test_a_checkpoint_of_any_layout_has_the_tensors_of_its_source(
     tmp_path: Path, index: Any, configuration: TrainStage
 ) -> None:
-    written = write_checkpoint(tmp_path / "step00000000", _manifest(index, configuration), _read, ADAM)
+    written = write_checkpoint(tmp_path / "step00000000", _manifest(index, configuration), random_read, ADAM)
     assert read_checkpoint(tmp_path / "step00000000") == written
     assert list_files(tmp_path / "step00000000", omit={"manifest.json"}) == written.files
     _check(tmp_path / "step00000000")
 
 
 def test_a_checkpoint_written_on_another_layout_and_back_has_the_same_bytes(tmp_path: Path, index: Any) -> None:
-    first = write_checkpoint(tmp_path / "a", _manifest(index, stage()), _read, ADAM)
+    first = write_checkpoint(tmp_path / "a", _manifest(index, stage()), random_read, ADAM)
     for source, target, configuration in (("a", "b", stage(tensor=2, pipeline=2, data=3)), ("b", "c", stage())):
         checkpoint = Checkpoint(tmp_path / source)
         state = OptimizerState(checkpoint)
@@ -106,7 +82,7 @@ def test_a_checkpoint_written_on_another_layout_and_back_has_the_same_bytes(tmp_
 
 
 def test_a_checkpoint_before_the_first_update_has_fp32_weights_and_no_moments(tmp_path: Path, index: Any) -> None:
-    write_checkpoint(tmp_path / "x", _manifest(index, stage(tensor=2)), _read)
+    write_checkpoint(tmp_path / "x", _manifest(index, stage(tensor=2)), random_read)
     _check(tmp_path / "x", moments=False)
     assert OptimizerState(Checkpoint(tmp_path / "x")).step is None
     saved = open_to_save(tmp_path / "x" / "bf16_zero_pp_rank_0_mp_rank_00_optim_states.pt")["optimizer_state_dict"]
@@ -116,7 +92,7 @@ def test_a_checkpoint_before_the_first_update_has_fp32_weights_and_no_moments(tm
 def test_further_files_are_copied_and_listed(tmp_path: Path, index: Any) -> None:
     (tmp_path / "reference").write_bytes(b"logits")
     copies = {"reference.safetensors": tmp_path / "reference"}
-    written = write_checkpoint(tmp_path / "x", _manifest(index, stage()), _read, copies=copies)
+    written = write_checkpoint(tmp_path / "x", _manifest(index, stage()), random_read, copies=copies)
     assert (tmp_path / "x" / "reference.safetensors").read_bytes() == b"logits"
     assert written.files["reference.safetensors"].bytes == len(b"logits")
 
@@ -125,15 +101,15 @@ def test_an_interrupted_write_leaves_nothing_and_the_same_call_can_be_repeated(t
     def fail(parameter: Parameter, kind: str, wanted: range | None) -> torch.Tensor:
         if parameter.layer == 3:
             raise KeyboardInterrupt
-        return _read(parameter, kind, wanted)
+        return random_read(parameter, kind, wanted)
 
     manifest = _manifest(index, stage())
     with pytest.raises(KeyboardInterrupt):
         write_checkpoint(tmp_path / "x", manifest, fail, ADAM)
     assert list(tmp_path.iterdir()) == []
-    write_checkpoint(tmp_path / "x", manifest, _read, ADAM)
+    write_checkpoint(tmp_path / "x", manifest, random_read, ADAM)
     with pytest.raises(InputError, match="exists already"):
-        write_checkpoint(tmp_path / "x", manifest, _read, ADAM)
+        write_checkpoint(tmp_path / "x", manifest, random_read, ADAM)
     _check(tmp_path / "x")
 
 
@@ -143,7 +119,7 @@ def test_a_killed_write_leaves_nothing_at_the_target_and_the_next_one_removes_it
     def die(parameter: Parameter, kind: str, wanted: range | None) -> torch.Tensor:
         if parameter.layer == 3:
             os._exit(9)
-        return _read(parameter, kind, wanted)
+        return random_read(parameter, kind, wanted)
 
     manifest = _manifest(index, stage())
     child = os.fork()
@@ -152,14 +128,14 @@ def test_a_killed_write_leaves_nothing_at_the_target_and_the_next_one_removes_it
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
     assert not (tmp_path / "x").exists()
     assert list(tmp_path.iterdir()), "the process was killed before it wrote a file"
-    write_checkpoint(tmp_path / "x", manifest, _read, ADAM)
+    write_checkpoint(tmp_path / "x", manifest, random_read, ADAM)
     assert [path.name for path in tmp_path.iterdir()] == ["x"]
     _check(tmp_path / "x")
 
 
 def test_values_that_are_not_finite_and_impossible_layouts_are_refused(tmp_path: Path, index: Any) -> None:
     def broken(parameter: Parameter, kind: str, wanted: range | None) -> torch.Tensor:
-        found = _read(parameter, kind, wanted).clone()
+        found = random_read(parameter, kind, wanted).clone()
         if (parameter.name, kind) == ("h.1.mlp.dense_h_to_4h.bias", "exp_avg"):
             found[-1] = float("nan")
         return found
@@ -167,7 +143,7 @@ def test_values_that_are_not_finite_and_impossible_layouts_are_refused(tmp_path:
     with pytest.raises(CheckFailedError, match=r"exp_avg of h\.1\.mlp\.dense_h_to_4h\.bias is not finite"):
         write_checkpoint(tmp_path / "x", _manifest(index, stage()), broken, ADAM)
     with pytest.raises(InputError, match=r"cannot be divided among 5 tensor ranks; expected: a divisor"):
-        write_checkpoint(tmp_path / "x", _manifest(index, stage(tensor=5)), _read, ADAM)
+        write_checkpoint(tmp_path / "x", _manifest(index, stage(tensor=5)), random_read, ADAM)
     assert not (tmp_path / "x").exists()
 
 
@@ -176,10 +152,10 @@ def test_a_full_disk_and_a_second_writer_are_reported_before_any_file_is_written
 ) -> None:
     manifest = _manifest(index, stage())
     with only_writer(tmp_path / ".x.lock", tmp_path / "x"), pytest.raises(TryAgainError, match="another process"):
-        write_checkpoint(tmp_path / "x", manifest, _read, ADAM)
+        write_checkpoint(tmp_path / "x", manifest, random_read, ADAM)
     monkeypatch.setattr("shutil.disk_usage", lambda _path: type("Usage", (), {"free": 1000}))
     with pytest.raises(NoSpaceError, match=r"the checkpoint needs .*, but only 1000 B are free"):
-        write_checkpoint(tmp_path / "x", manifest, _read, ADAM)
+        write_checkpoint(tmp_path / "x", manifest, random_read, ADAM)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
 from changed_sample import changed
 
 from bloomery.checks.load_config import validate_config
 from bloomery.config.run import RunConfig
-from bloomery.spec.export_resources import resources_of_export
+from bloomery.spec.export_resources import (
+    SLICE_BYTES,
+    WritingMemory,
+    memory_of_writing,
+    resources_of_export,
+    row_slices,
+)
+from bloomery.spec.parameters import declare, planned_rows
 
 GIB = 1 << 30
+BLOOM_LAYER, BLOOM_EMBEDDING = 2_466_437_120, 250_880 * 14_336
+"""Numbers of elements of BLOOM-176B's block and of its embedding."""
+
+
+def writing(config: RunConfig, **changes: Any) -> WritingMemory:
+    rows = planned_rows(config)
+    parameters = declare(config.model, rows)
+    settings = {"rows": rows, "max_shard_bytes": 5_000_000_000} | changes
+    return memory_of_writing(config.export, config.model, config.training.precision, parameters, **settings)
 
 
 def test_bloom_needs_memory_for_one_layer_and_not_for_the_model(bloom: RunConfig) -> None:
     needs = resources_of_export(bloom)
-    layer, embedding = 2_466_437_120, 250_880 * 14_336
-    assert 4 * layer < needs.memory_bytes < 4 * embedding + 4 * layer + 8 * GIB
+    assert 4 * BLOOM_LAYER < needs.memory_bytes < 4 * BLOOM_EMBEDDING + 4 * BLOOM_LAYER + 8 * GIB
     assert needs.memory_bytes < 36 * GIB
     assert needs.memory_mb == -(-needs.memory_bytes // 10**6)
     assert needs.threads == 16
@@ -38,3 +56,57 @@ def test_fp32_weights_need_more_memory_than_bf16_weights() -> None:
         for dtype in (None, "float32")
     )
     assert fp32.memory_bytes > bf16.memory_bytes
+
+
+def test_bloom_is_written_within_one_fp32_layer_and_one_file(bloom: RunConfig) -> None:
+    memory = writing(bloom)
+    # The embedding is larger than 5 GB, so it is the only tensor of its file.
+    assert memory.limit_bytes == 4 * BLOOM_LAYER + 2 * BLOOM_EMBEDDING
+    assert memory.threads == 1
+    # One layer is loaded from mapped files, and one is written.
+    assert memory.bytes_with(1) == 3 * 2 * BLOOM_LAYER
+    assert memory.bytes_with(1) + GIB < 15 * GIB
+    assert memory.bytes_with(2) == 5 * 2 * BLOOM_LAYER > memory.limit_bytes
+
+
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize("positions", ["alibi", "learned"])
+@pytest.mark.parametrize("vocabulary", [32_768, 250_880])
+@pytest.mark.parametrize(
+    ("hidden", "dtype"),
+    [(256, None), (1024, None), (4096, None), (12_288, None), (20_480, None), (256, "float32"), (4096, "float32")],
+)
+def test_networks_of_all_sizes_are_written_within_the_limit(
+    hidden: int, vocabulary: int, positions: str, tied: bool, dtype: str | None
+) -> None:
+    values = {"model__hidden_size": hidden, "model__tied_embeddings": tied, "model__positions": positions}
+    values |= {"model__layers": 24, "model__padded_vocabulary_size": vocabulary, "export__dtype": dtype}
+    values |= {"model__embedding_layernorm": positions == "alibi", "model__heads": 16}
+    memory = writing(validate_config(changed(**values), where="my.yaml"))
+    assert memory.bytes_with(memory.threads) <= memory.limit_bytes
+    assert memory.threads == 2 or memory.bytes_with(2) > memory.limit_bytes
+
+
+def test_tensors_are_loaded_one_by_one_if_two_layers_exceed_the_limit() -> None:
+    values = {"model__heads": 128, "model__layers": 105, "model__padded_vocabulary_size": 51_200}
+    wide = writing(validate_config(changed(model__hidden_size=20_480, **values), where="my.yaml"))
+    assert wide.by_tensor
+    assert wide.bytes_with(2) == 5 * 2 * 4 * 20_480**2
+    assert not writing(validate_config(changed(model__hidden_size=8192, **values), where="my.yaml")).by_tensor
+
+
+def test_mapped_files_and_master_weights_are_counted(bloom: RunConfig) -> None:
+    assert not writing(bloom).by_tensor
+    float32 = bloom.model_copy(update={"export": bloom.export.model_copy(update={"dtype": "float32"})})
+    masters, tensor = writing(float32), 4 * 14_336**2
+    assert masters.by_tensor
+    # Two tensors in fp32, one mapped tensor in both types, and the copies that are compared.
+    assert masters.bytes_with(1) == (2 * 4 + 2 + 4 + 2 + 4) * tensor <= masters.limit_bytes
+
+
+def test_slices_contain_every_row_once_and_at_least_one_row(bloom: RunConfig) -> None:
+    words = declare(bloom.model, 250_880)[0]
+    slices = row_slices(words, 2)
+    assert [row for each in slices for row in each] == list(range(250_880))
+    assert max(map(len, slices)) * 14_336 * 2 <= SLICE_BYTES
+    assert row_slices(words, 2, slice_bytes=1)[:2] == [range(1), range(1, 2)]

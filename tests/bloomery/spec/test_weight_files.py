@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 import yaml
 from repository import ROOT
 from tiny_run import configuration
 
+from bloomery.base.errors import InputError
 from bloomery.checks.load_config import validate_config
 from bloomery.config.delivery import ExportConfig
 from bloomery.config.run import RunConfig
@@ -16,6 +18,7 @@ from bloomery.spec.weight_files import (
     MAX_SHARD_BYTES,
     WEIGHTS_NAME,
     export_dtype,
+    plan_shards,
     weight_files,
 )
 
@@ -58,3 +61,21 @@ def test_the_exported_data_type_follows_the_precision() -> None:
     chosen = [export_dtype(ExportConfig(), precision) for precision in ("bf16", "fp16", "fp32")]
     assert chosen == ["bfloat16", "float16", "float32"]
     assert export_dtype(ExportConfig(dtype="bfloat16"), "fp32") == "bfloat16"
+
+
+@pytest.mark.parametrize(
+    ("sizes", "limit", "shards"),
+    [
+        ([3, 3, 3], 9, [range(0, 3)]),
+        ([3, 3, 3], 6, [range(0, 2), range(2, 3)]),
+        ([9, 1, 9], 5, [range(0, 1), range(1, 2), range(2, 3)]),
+        ([1], 1, [range(0, 1)]),
+    ],
+)
+def test_shards_are_filled_in_order_up_to_the_limit(sizes: list[int], limit: int, shards: list[range]) -> None:
+    assert plan_shards(sizes, limit) == shards
+
+
+def test_a_shard_limit_of_zero_is_refused() -> None:
+    with pytest.raises(InputError):
+        plan_shards([1], 0)

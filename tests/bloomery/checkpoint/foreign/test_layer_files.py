@@ -137,3 +137,13 @@ def test_a_file_that_changes_after_it_was_hashed_is_an_error(tmp_path):
     found.weight(words, torch.float32)
     with pytest.raises(CheckFailedError, match="has changed since it was hashed"):
         found.weight(block, torch.float32)
+
+
+def test_rows_of_the_embedding_can_be_read_across_tensor_ranks(tmp_path):
+    made = fabricate_layers(tmp_path, ranks=4)
+    found = LayerFiles(made.folder)
+    words, wanted = found.parameters[0], range(ROWS // 4 - 3, ROWS // 2 + 5)
+    expected = canonical_weights(made.whole, made.model, ROWS)[words.name][wanted.start : wanted.stop]
+    out = torch.empty(expected.shape)
+    assert found.weight(words, torch.float32, wanted, out=out) is out
+    assert torch.equal(out, expected)

@@ -21,6 +21,11 @@ def test_parameters_are_the_fp32_weights_or_are_rounded_to_the_type_of_the_train
         expected = master[:ENTRIES] if parameter.name == "word_embeddings.weight" else master
         assert torch.equal(exact.weight(parameter, torch.float32), expected)
         assert torch.equal(rounded.weight(parameter, torch.bfloat16), expected.bfloat16())
+    words = exact.parameters[0]
+    part = rounded.weight(words, torch.bfloat16, range(3, 8))
+    assert torch.equal(part, made.masters[words.name][3:8].bfloat16())
+    assert torch.equal(rounded.shards(words)[0], made.masters[words.name][:ENTRIES].bfloat16())
+    assert (exact.stored_dtype, rounded.stored_dtype) == ("float32", "float32")
 
 
 def remove(path):
