@@ -21,12 +21,15 @@ if TYPE_CHECKING:
 
 WRITER_THREADS = 2
 """Number of threads that load layers while one thread writes."""
-SLICE_BYTES = 1 << 28
+SLICE_BYTES = 1 << 27
 """Largest size of a slice of the head's fp32 matrix."""
 CHUNK_BYTES = 1 << 27
 """Largest size of the logits that are in memory at one time while a summary is made."""
 BATCH_POSITIONS = 1024
 """Most positions that short samples have together when a block computes them at the same time."""
+SEGMENT_POSITIONS = 512
+"""Most positions of a longer sample that a block computes at the same time. The attention scores take
+[heads, 512, length] and not [heads, length, length]."""
 MAX_NEW_TOKENS = 32
 """Largest number of tokens of a greedy text."""
 MIN_NEW_TOKENS = 4
@@ -34,10 +37,10 @@ MIN_NEW_TOKENS = 4
 
 _PARAMETERS_PER_PASS = 20_000_000_000
 """Largest number of parameters that all passes of the greedy continuation read. One pass reads every parameter once."""
-_RUNTIME_BYTES = 1 << 30
-"""Memory of Python, torch and transformers without a model."""
+_RUNTIME_BYTES = 3 << 28
+"""Memory of Python, torch, transformers and a tokenizer without a model. 580 MB were measured with 250,680 entries."""
 _SCORE_COPIES = 4
-"""Number of matrices of attention scores [heads, length, length] that transformers holds at the same time."""
+"""Number of matrices of attention scores [heads, segment, length] that transformers holds at the same time."""
 _PARAMETERS_PER_THREAD = 500_000_000
 _MOST_THREADS = 16
 _DISK_BYTES_PER_SECOND = 100e6
@@ -98,7 +101,7 @@ def resources_of_export(config: RunConfig) -> ExportResources:
         + positions * 2 * parameters / (threads * _FLOPS_PER_THREAD)
     )
     return ExportResources(
-        memory_bytes=_RUNTIME_BYTES + max(_writing(model, rows, written), _proof(model, rows, written)),
+        memory_bytes=max(_RUNTIME_BYTES + _writing(model, rows, written), proof_memory_bytes(config)),
         threads=threads,
         seconds=max(_LEAST_SECONDS, math.ceil(_MARGIN * seconds)),
     )
@@ -113,17 +116,47 @@ def _writing(model: ModelConfig, rows: int, written: int) -> int:
     return ((WRITER_THREADS + 1) * max(layers.values()) + largest) * written
 
 
-def _proof(model: ModelConfig, rows: int, written: int) -> int:
-    """Return the bytes in memory while the written model computes the samples of the reference."""
+def proof_memory_bytes(config: RunConfig) -> int:
+    """Return the memory that the proof of the run's export needs.
+
+    The largest of these steps counts: the written model computes a block or the logits of the samples, or the
+    checkpoint's pieces compute a block or the logits of the greedy texts.
+    """
+    rows, model = planned_rows(config), config.model
+    trained = DTYPE_BYTES[PRECISION_DTYPES[config.training.precision]]
+    hidden, length = model.hidden_size, model.sequence_length
+    inside = [each for each in declare(model, rows) if each.name.startswith("h.")]
     layers: Counter[int] = Counter()
-    for parameter in declare(model, rows):
-        if parameter.name.startswith("h."):
-            layers[parameter.layer] += parameter.count
-    length = model.sequence_length
-    batch = batch_size(length)
-    features = batch * length * (9 * model.hidden_size + 3 * model.ffn_size)
-    scores = _SCORE_COPIES * batch * model.heads * length**2
-    states = 2 * (SUMMARY_SAMPLES * length + REFERENCE_SAMPLES * REFERENCE_LENGTH) * model.hidden_size
-    logits = 3 * REFERENCE_SAMPLES * REFERENCE_LENGTH * rows
-    block = max(layers.values(), default=0)
-    return 4 * (block + features + scores + states + logits) + 2 * (SLICE_BYTES + CHUNK_BYTES)
+    for parameter in inside:
+        layers[parameter.layer] += parameter.count
+    layer, matrix = max(layers.values(), default=0), max((each.count for each in inside), default=0)
+    reference = REFERENCE_SAMPLES * REFERENCE_LENGTH * rows
+    # The written model's logits and their differences from the reference are in memory, too.
+    logits = 3 * reference
+    states = (SUMMARY_SAMPLES * length + REFERENCE_SAMPLES * REFERENCE_LENGTH) * hidden
+    head_slice = min(SLICE_BYTES // 4, rows * hidden)
+    chunk = min(CHUNK_BYTES // 4, length * max(1, head_slice // hidden))
+    written_block = layer + states + _block_values(model) + reference
+    # A summary holds the logits of two chunks and the exponentials of one.
+    written_head = states + logits + head_slice + 3 * chunk
+    # The pieces are mapped, and one matrix at a time is cast to fp32. They compute short texts.
+    pieces_block = matrix + BATCH_POSITIONS * (6 * hidden + 3 * model.ffn_size) + reference
+    pieces_head = 2 * head_slice + logits
+    return _RUNTIME_BYTES + max(
+        4 * written_block,
+        4 * written_head,
+        4 * pieces_block + trained * layer,
+        4 * pieces_head + trained * rows * hidden,
+    )
+
+
+def _block_values(model: ModelConfig) -> int:
+    """Return the number of values that a block of transformers holds while it computes one segment of a batch."""
+    length, hidden = model.sequence_length, model.hidden_size
+    batch, segment = batch_size(length), min(length, SEGMENT_POSITIONS)
+    scores = _SCORE_COPIES * batch * model.heads * segment * length
+    # A segment's keys and values are appended to a copy of the earlier ones.
+    cache = 3 * batch * length * hidden
+    # The allocator keeps some of the attention's memory while the feed-forward layer computes.
+    features = batch * segment * (9 * hidden + 5 * model.ffn_size)
+    return cache + features + scores

@@ -54,7 +54,9 @@ def read_out(
             for positions in chunks_of(len(state), len(weight)):
                 logits = functional.linear(state[positions.start : positions.stop], weight)
                 maker.add(positions, first, logits)
-    return [torch.cat(found, dim=-1) for found in slices], [maker.summary() for maker in makers]
+    # The slices of a sample are freed when its logits are joined.
+    logits_of = [torch.cat(slices.pop(0), dim=-1) for _ in whole]
+    return logits_of, [maker.summary() for maker in makers]
 
 
 def head_logits(model: ForwardModel, states: torch.Tensor) -> torch.Tensor:
