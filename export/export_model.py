@@ -20,7 +20,6 @@ from bloomery.contracts.lineage import export_inputs
 from bloomery.contracts.parity import PARITY_NAME, Parity, write_parity
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.result import Place, new_result
-from bloomery.spec.export_resources import memory_of_writing
 from bloomery.spec.transformers_families.choose import family_for_export
 from bloomery.spec.weight_files import (
     MAX_SHARD_BYTES,
@@ -29,6 +28,7 @@ from bloomery.spec.weight_files import (
     exported_rows,
     rounded_dtype,
 )
+from bloomery.spec.writing_memory import memory_of_writing
 from export.card.facts import CardFacts
 from export.check_target import check_target
 from export.choose_checkpoint import choose_checkpoint

@@ -23,9 +23,9 @@ from bloomery.contracts.lineage import CHECKPOINT, TOKENIZER_INPUT
 from bloomery.contracts.parity import PARITY_NAME, Parity, write_parity
 from bloomery.contracts.safe_path import checked_name
 from bloomery.contracts.tokenizer import TOKENIZER
-from bloomery.spec.export_resources import WritingMemory, reordering_copies
 from bloomery.spec.transformers_families.choose import exact_family, keys_of, nearest
 from bloomery.spec.weight_files import DTYPE_BYTES, MAX_SHARD_BYTES
+from bloomery.spec.writing_memory import WritingMemory, reordering_copies
 from export.check_target import check_target
 from export.exporting_versions import exporting_versions
 from export.foreign_card import ForeignFacts, write_foreign_card

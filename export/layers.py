@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from bloomery.spec.export_resources import SLICE_BYTES, row_slices
 from bloomery.spec.placement import Placement
 from bloomery.spec.transformers_families.family import Transform
 from bloomery.spec.weight_files import DTYPE_BYTES
+from bloomery.spec.writing_memory import SLICE_BYTES, row_slices
 from export.transform import to_transformers
 from export.write_weights import Load, Tensor
 

@@ -4,7 +4,7 @@ The shards are planned from shapes alone, so file names (`model-00001-of-00072.s
 tensor is read. Each file is written from its first to its last byte and hashed on the way. A large embedding is loaded
 in slices of its rows, which follow each other in the file. Memory holds the layers or slices that are being loaded or
 written, at most one for each thread and one more, whatever the size of a shard
-(`bloomery.spec.export_resources.WritingMemory`).
+(`bloomery.spec.writing_memory.WritingMemory`).
 """
 
 from __future__ import annotations

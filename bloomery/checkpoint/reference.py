@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 from bloomery.base.errors import InputError
-from bloomery.spec.export_resources import CHUNK_BYTES
+from bloomery.spec.proof_memory import CHUNK_BYTES
 
 ENTRIES = 64
 """Number of vocabulary entries, evenly spread, whose logits a summary holds for each position."""

@@ -1,61 +1,34 @@
 """Compute the memory, the threads and the time that the export of a model needs.
 
 The export writes a few layers at a time and proves one layer at a time, so its memory does not depend on the number of
-layers. Large embeddings are written in slices. The number of threads that load layers is chosen so that the writing
-obeys the limit `WritingMemory.limit_bytes`.
+layers.
 `bench/export.py` compares the computed memory with that of real exports.
 """
 
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bloomery.spec.checkpoint_size import REFERENCE_LENGTH, REFERENCE_SAMPLES, SUMMARY_SAMPLES
 from bloomery.spec.parameters import declare, parameter_count, planned_rows
-from bloomery.spec.placement import Placement
-from bloomery.spec.transformers_families.choose import exact_family
-from bloomery.spec.weight_files import (
-    DTYPE_BYTES,
-    PRECISION_DTYPES,
-    export_dtype,
-    exported_rows,
-    plan_shards,
-    rounded_dtype,
-    weight_files,
-)
+from bloomery.spec.proof_memory import proof_memory_bytes
+from bloomery.spec.weight_files import DTYPE_BYTES, PRECISION_DTYPES, export_dtype, exported_rows, weight_files
+from bloomery.spec.writing_memory import memory_of_writing
 
 if TYPE_CHECKING:
-    from bloomery.config.delivery import ExportConfig
-    from bloomery.config.model import ModelConfig
     from bloomery.config.run import RunConfig
-    from bloomery.spec.placement import Parameter
-    from bloomery.spec.transformers_families.family import Family
 
-SLICE_BYTES = 1 << 28
-"""Largest size of a slice of the embedding that is written, and of a slice of the head's fp32 matrix in the proof."""
-CHUNK_BYTES = 1 << 27
-"""Largest size of the logits that are in memory at one time while a summary is made."""
-BATCH_POSITIONS = 1024
-"""Most positions that short samples have together when a block computes them at the same time."""
 MAX_NEW_TOKENS = 32
 """Largest number of tokens of a greedy text."""
 MIN_NEW_TOKENS = 4
 """Smallest number of tokens of a greedy text."""
 
-_MOST_WRITER_THREADS = 2
-"""Largest number of threads that load layers while another layer is written. More threads do not make a disk faster."""
-_LEAST_SLICES = 4
-"""Smallest number of slices of an embedding. Otherwise, a small network would exceed `WritingMemory.limit_bytes`."""
 _PARAMETERS_PER_PASS = 20_000_000_000
 """Largest number of parameters that all passes of the greedy continuation read. One pass reads every parameter once."""
-_RUNTIME_BYTES = 1 << 30
-"""Memory of Python, torch and transformers without a model."""
-_SCORE_COPIES = 4
-"""Number of matrices of attention scores [heads, length, length] that transformers holds at the same time."""
+_RUNTIME_BYTES = 3 << 28
+"""Memory of Python, torch, transformers and a tokenizer without a model. 580 MB were measured with 250,680 entries."""
 _PARAMETERS_PER_THREAD = 500_000_000
 _MOST_THREADS = 16
 _DISK_BYTES_PER_SECOND = 100e6
@@ -94,145 +67,6 @@ def new_tokens(parameters: int) -> int:
     return max(MIN_NEW_TOKENS, min(MAX_NEW_TOKENS, _PARAMETERS_PER_PASS // max(1, parameters)))
 
 
-def batch_size(length: int) -> int:
-    """Return the number of samples of `length` tokens that a block computes at the same time."""
-    return max(1, BATCH_POSITIONS // max(1, length))
-
-
-@dataclass(frozen=True, kw_only=True)
-class WritingMemory:
-    """Memory that holds the weights of a model while they are written.
-
-    Each thread loads a layer or a slice of the embedding, and one more layer or slice is written. If one thread would
-    exceed the limit, the tensors of a layer are loaded one by one.
-    """
-
-    parameters: Sequence[Parameter]
-    """All parameters of the network."""
-    rows: int
-    """Number of rows of the written embedding."""
-    item_bytes: int
-    """Size of an element in the written files."""
-    stored_bytes: int
-    """Size of an element in the checkpoint's weights."""
-    has_masters: bool
-    """Whether the fp32 master weights are written, after they are compared with the checkpoint's weights."""
-    copies: int
-    """Number of further copies of a tensor, in the type of the written files, that its thread needs while it loads."""
-    max_shard_bytes: int
-    """Largest size of a weight file. Only a file of one tensor may be larger."""
-
-    @property
-    def threads(self) -> int:
-        """Number of threads that load layers: the largest number that obeys the limit, but at least one."""
-        fitting = [count for count in range(1, _MOST_WRITER_THREADS + 1) if self.bytes_with(count) <= self.limit_bytes]
-        return max(fitting, default=1)
-
-    @property
-    def by_tensor(self) -> bool:
-        """Whether the tensors of a layer are loaded one by one, because whole layers would exceed the limit."""
-        return self._bytes(1, self._largest_layer) > self.limit_bytes
-
-    @property
-    def limit_bytes(self) -> int:
-        """Limit of the memory: the largest layer or slice in fp32, and the largest weight file."""
-        sizes = [
-            self.item_bytes * math.prod((self.rows, *each.shape[1:]) if _is_sliced(each) else each.shape)
-            for each in self.parameters
-        ]
-        files = plan_shards(sizes, self.max_shard_bytes)
-        return 4 * max(self._largest_layer, self._largest_slice) + max(sum(sizes[n] for n in file) for file in files)
-
-    def bytes_with(self, threads: int) -> int:
-        """Return the largest number of bytes in memory if `threads` threads load layers, slices or tensors."""
-        return self._bytes(threads, self._largest_tensor if self.by_tensor else self._largest_layer)
-
-    def _bytes(self, threads: int, layer: int) -> int:
-        """Return the bytes in memory if `layer` elements of a layer are loaded together."""
-        masters = 4 if self.has_masters else 0
-        sliced = [each for each in self.parameters if _is_sliced(each)]
-        copies = 1 + max((len(each.tied_layers) for each in sliced), default=0)
-        mapped = max(
-            (self.stored_bytes + masters) * layer,
-            (self.stored_bytes * copies + masters) * self._largest_slice,
-        )
-        loading = self.copies * self.item_bytes * self._largest_tensor
-        if self.has_masters:
-            # The weights, and master weights that are joined from several replicas.
-            loading += (self.stored_bytes + 4) * max(self._largest_tensor, self._largest_slice)
-        # The memory of slices of the embedding is kept for those of an untied head.
-        kept = self._largest_slice if len(sliced) > 1 else 0
-        return (threads + 1) * (max(layer, self._largest_slice) + kept) * self.item_bytes + threads * (mapped + loading)
-
-    @property
-    def _largest_tensor(self) -> int:
-        """Number of elements of the largest tensor that is loaded as a whole."""
-        return max((each.count for each in self.parameters if not _is_sliced(each)), default=0)
-
-    @property
-    def _largest_layer(self) -> int:
-        """Number of elements of the largest layer, without the tensors that are loaded in slices."""
-        layers: Counter[int] = Counter()
-        for parameter in self.parameters:
-            if not _is_sliced(parameter):
-                layers[parameter.layer] += parameter.count
-        return max(layers.values(), default=0)
-
-    @property
-    def _largest_slice(self) -> int:
-        """Number of elements of the largest slice."""
-        slices = [
-            len(rows) * math.prod(each.shape[1:])
-            for each in self.parameters
-            if _is_sliced(each)
-            for rows in row_slices(each, self.item_bytes)
-        ]
-        return max(slices, default=0)
-
-
-def _is_sliced(parameter: Parameter) -> bool:
-    return parameter.placement is Placement.VOCABULARY
-
-
-def row_slices(parameter: Parameter, item_bytes: int, slice_bytes: int = SLICE_BYTES) -> list[range]:
-    """Return the rows of consecutive slices of a parameter whose elements have `item_bytes` bytes.
-
-    A slice has at most `slice_bytes` bytes and a quarter of the rows, but at least one row.
-    """
-    rows, row_bytes = parameter.shape[0], item_bytes * math.prod(parameter.shape[1:])
-    count = max(1, min(slice_bytes // row_bytes, -(-rows // _LEAST_SLICES)))
-    return [range(start, min(start + count, rows)) for start in range(0, rows, count)]
-
-
-def reordering_copies(family: Family | None) -> int:
-    """Return the number of further copies of a tensor that a thread needs to change the order of the elements."""
-    return 2 if family is not None and family.reorders else 0
-
-
-def memory_of_writing(
-    export: ExportConfig,
-    model: ModelConfig,
-    precision: str,
-    parameters: Sequence[Parameter],
-    *,
-    rows: int,
-    max_shard_bytes: int,
-) -> WritingMemory:
-    """Return the memory in which the weights of a training in `precision` are written.
-
-    `rows` is the number of rows of the written embedding.
-    """
-    return WritingMemory(
-        parameters=parameters,
-        rows=rows,
-        item_bytes=DTYPE_BYTES[export_dtype(export, precision)],
-        stored_bytes=DTYPE_BYTES[PRECISION_DTYPES[precision]],
-        has_masters=rounded_dtype(export, precision) is not None,
-        copies=reordering_copies(exact_family(model)),
-        max_shard_bytes=max_shard_bytes,
-    )
-
-
 def resources_of_export(config: RunConfig) -> ExportResources:
     """Return the memory, the threads and the limit of the run time of the run's export."""
     rows, model = planned_rows(config), config.model
@@ -258,23 +92,7 @@ def resources_of_export(config: RunConfig) -> ExportResources:
         max_shard_bytes=weight_files(config).shard_bytes,
     )
     return ExportResources(
-        memory_bytes=_RUNTIME_BYTES + max(writing.bytes_with(writing.threads), _proof(model, rows, written)),
+        memory_bytes=_RUNTIME_BYTES + max(writing.bytes_with(writing.threads), proof_memory_bytes(config)),
         threads=threads,
         seconds=max(_LEAST_SECONDS, math.ceil(_MARGIN * seconds)),
     )
-
-
-def _proof(model: ModelConfig, rows: int, written: int) -> int:
-    """Return the bytes in memory while the written model computes the samples of the reference."""
-    layers: Counter[int] = Counter()
-    for parameter in declare(model, rows):
-        if parameter.name.startswith("h."):
-            layers[parameter.layer] += parameter.count
-    length = model.sequence_length
-    batch = batch_size(length)
-    features = batch * length * (9 * model.hidden_size + 3 * model.ffn_size)
-    scores = _SCORE_COPIES * batch * model.heads * length**2
-    states = 2 * (SUMMARY_SAMPLES * length + REFERENCE_SAMPLES * REFERENCE_LENGTH) * model.hidden_size
-    logits = 3 * REFERENCE_SAMPLES * REFERENCE_LENGTH * rows
-    block = max(layers.values(), default=0)
-    return 4 * (block + features + scores + states + logits) + 2 * (SLICE_BYTES + CHUNK_BYTES)

@@ -9,7 +9,7 @@ import torch
 from torch.nn import functional
 
 from bloomery.checkpoint.reference import Summary, SummaryMaker, chunks_of
-from bloomery.spec.export_resources import SLICE_BYTES
+from bloomery.spec.proof_memory import HEAD_SLICE_BYTES
 
 Observe = Callable[[str, int, torch.Tensor], None]
 """Function that gets the canonical name of a module, the number of a sample and the module's output [length, size]."""
@@ -32,7 +32,7 @@ class ForwardModel(Protocol):
 
 def slice_rows(hidden: int) -> int:
     """Return the number of rows of a slice of the head's matrix."""
-    return max(1, SLICE_BYTES // (4 * hidden))
+    return max(1, HEAD_SLICE_BYTES // (4 * hidden))
 
 
 def read_out(
@@ -54,7 +54,9 @@ def read_out(
             for positions in chunks_of(len(state), len(weight)):
                 logits = functional.linear(state[positions.start : positions.stop], weight)
                 maker.add(positions, first, logits)
-    return [torch.cat(found, dim=-1) for found in slices], [maker.summary() for maker in makers]
+    # The slices of a sample are freed when its logits are joined.
+    logits_of = [torch.cat(slices.pop(0), dim=-1) for _ in whole]
+    return logits_of, [maker.summary() for maker in makers]
 
 
 def head_logits(model: ForwardModel, states: torch.Tensor) -> torch.Tensor:

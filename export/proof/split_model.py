@@ -15,11 +15,16 @@ import torch
 from torch.nn import functional
 
 from bloomery.base.return_memory import return_memory
+from bloomery.spec.proof_memory import BATCH_POSITIONS, SEGMENT_POSITIONS
 from export.proof.forward_model import Observe, slice_rows
 
 if TYPE_CHECKING:
     from bloomery.config.model import ModelConfig
     from bloomery.spec.placement import Parameter
+
+
+_States = dict[int, torch.Tensor]
+"""State [length, features] of each sample, by its number."""
 
 
 class Pieces(Protocol):
@@ -45,20 +50,22 @@ class SplitModel:
         """Prepare to read the pieces. The network must be a GPT."""
         self._pieces, self._model = pieces, pieces.model
         self._parameters = {each.name: each for each in pieces.parameters}
-        self._memory: dict[torch.Size, torch.Tensor] = {}
+        self._memory = torch.empty(0)
         self._block_bytes = 4 * sum(each.count for each in pieces.parameters if each.name.startswith("h.0."))
 
     @torch.no_grad()
     def hidden(self, samples: Sequence[torch.Tensor], observe: Observe | None = None) -> list[torch.Tensor]:
         """Compute the output of the final LayerNorm for each sample: int64 [length] -> fp32 [length, hidden]."""
         report = observe or _ignore
-        states = [self._embed(tokens, sample, report) for sample, tokens in enumerate(samples)]
+        states = {sample: self._embed(tokens, sample, report) for sample, tokens in enumerate(samples)}
+        groups = _groups([len(tokens) for tokens in samples])
         for block in range(self._model.layers):
             for step in (self._attention, self._feed_forward):
-                states = step(f"h.{block}", states, report)
+                for group in groups:
+                    states |= step(f"h.{block}", {sample: states[sample] for sample in group}, report)
             self._pieces.close()
             return_memory(self._block_bytes)
-        return [self._norm("ln_f", state, sample, report) for sample, state in enumerate(states)]
+        return [self._norm("ln_f", states[sample], sample, report) for sample in range(len(samples))]
 
     def head_slices(self) -> Iterator[tuple[int, torch.Tensor]]:
         """Yield the first row and the fp32 rows of consecutive slices of the head's matrix."""
@@ -78,10 +85,10 @@ class SplitModel:
         return self._shards(name)[0].float()
 
     def _matrix(self, weight: torch.Tensor) -> torch.Tensor:
-        """Return a matrix in fp32. It is valid until the next matrix of its shape is requested."""
-        if weight.shape not in self._memory:
-            self._memory[weight.shape] = torch.empty(weight.shape)
-        return self._memory[weight.shape].copy_(weight)
+        """Return a matrix in fp32. It is valid until the next matrix is requested, because all use the same memory."""
+        if weight.numel() > len(self._memory):
+            self._memory = torch.empty(weight.numel())
+        return self._memory[: weight.numel()].view(weight.shape).copy_(weight)
 
     def _embed(self, tokens: torch.Tensor, sample: int, report: Observe) -> torch.Tensor:
         """Return the input of the first block, [length, hidden]."""
@@ -106,49 +113,49 @@ class SplitModel:
         report(name, sample, found)
         return found
 
-    def _attention(self, block: str, states: list[torch.Tensor], report: Observe) -> list[torch.Tensor]:
+    def _attention(self, block: str, states: _States, report: Observe) -> _States:
         """Add the output of self-attention to each state."""
-        normed = [self._norm(f"{block}.input_layernorm", x, sample, report) for sample, x in enumerate(states)]
+        normed = self._normed(f"{block}.input_layernorm", states, report)
         name = f"{block}.self_attention"
         fused = self._column(f"{name}.query_key_value", normed, report)
-        mixed = [[self._mix(part, rank) for rank, part in enumerate(parts)] for parts in fused]
-        outputs = self._row(f"{name}.dense", mixed, report)
-        return [x + output for x, output in zip(states, outputs, strict=True)]
+        mixed = {sample: [self._mix(part, rank) for rank, part in enumerate(parts)] for sample, parts in fused.items()}
+        return _added(states, self._row(f"{name}.dense", mixed, report))
 
-    def _feed_forward(self, block: str, states: list[torch.Tensor], report: Observe) -> list[torch.Tensor]:
+    def _feed_forward(self, block: str, states: _States, report: Observe) -> _States:
         """Add the output of the feed-forward layer to each state."""
-        normed = [self._norm(f"{block}.post_attention_layernorm", x, sample, report) for sample, x in enumerate(states)]
+        normed = self._normed(f"{block}.post_attention_layernorm", states, report)
         wide = self._column(f"{block}.mlp.dense_h_to_4h", normed, report)
-        active = [[self._activate(part) for part in parts] for parts in wide]
-        outputs = self._row(f"{block}.mlp.dense_4h_to_h", active, report)
-        return [x + output for x, output in zip(states, outputs, strict=True)]
+        active = {sample: [self._activate(part) for part in parts] for sample, parts in wide.items()}
+        return _added(states, self._row(f"{block}.mlp.dense_4h_to_h", active, report))
 
-    def _column(self, name: str, states: list[torch.Tensor], report: Observe) -> list[list[torch.Tensor]]:
+    def _normed(self, name: str, states: _States, report: Observe) -> _States:
+        return {sample: self._norm(name, x, sample, report) for sample, x in states.items()}
+
+    def _column(self, name: str, states: _States, report: Observe) -> dict[int, list[torch.Tensor]]:
         """Return the output [length, features of the rank] of each rank, for each state."""
-        found: list[list[torch.Tensor]] = [[] for _ in states]
+        found: dict[int, list[torch.Tensor]] = {sample: [] for sample in states}
         weights, biases = self._shards(f"{name}.weight"), self._shards(f"{name}.bias")
         for weight, bias in zip(weights, biases, strict=True):
             matrix, vector = self._matrix(weight), bias.float()
-            for parts, x in zip(found, states, strict=True):
-                parts.append(functional.linear(x, matrix, vector))
-        for sample, parts in enumerate(found):
+            for sample, x in states.items():
+                found[sample].append(functional.linear(x, matrix, vector))
+        for sample, parts in found.items():
             report(name, sample, torch.cat(parts, dim=-1))
         return found
 
-    def _row(self, name: str, inputs: list[list[torch.Tensor]], report: Observe) -> list[torch.Tensor]:
+    def _row(self, name: str, inputs: dict[int, list[torch.Tensor]], report: Observe) -> _States:
         """Return the sum over the ranks, plus the bias, for the inputs [length, features of the rank] of each state."""
-        found: list[torch.Tensor | None] = [None] * len(inputs)
+        found: _States = {}
         for rank, weight in enumerate(self._shards(f"{name}.weight")):
             matrix = self._matrix(weight)
-            for sample, parts in enumerate(inputs):
-                part, before = functional.linear(parts[rank], matrix), found[sample]
-                found[sample] = part if before is None else before + part
-        bias, sums = self._replica(f"{name}.bias"), []
-        for sample, whole in enumerate(found):
-            assert whole is not None, "there is at least one rank"
-            sums.append(whole + bias)
-            report(name, sample, sums[-1])
-        return sums
+            for sample, parts in inputs.items():
+                part = functional.linear(parts[rank], matrix)
+                found[sample] = found[sample] + part if rank else part
+        bias = self._replica(f"{name}.bias")
+        for sample in found:
+            found[sample] = found[sample] + bias
+            report(name, sample, found[sample])
+        return found
 
     def _activate(self, x: torch.Tensor) -> torch.Tensor:
         if self._model.activation == "swiglu":
@@ -164,15 +171,45 @@ class SplitModel:
         if self._model.positions == "rotary":
             cosine, sine = _rotation(length, size, self._model.rotary_base)
             query, key = _rotated(query, cosine, sine), _rotated(key, cosine, sine)
+        mixed = [
+            self._mix_segment(query[:, start : start + SEGMENT_POSITIONS], key, value, start, rank)
+            for start in range(0, length, SEGMENT_POSITIONS)
+        ]
+        return torch.cat(mixed, dim=1).movedim(0, 1).reshape(length, -1)
+
+    def _mix_segment(
+        self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, start: int, rank: int
+    ) -> torch.Tensor:
+        """Compute attention of the queries from position `start` on: [heads of the rank, queries, size]."""
+        heads, count, size = query.shape
         scores = query @ key.transpose(-1, -2) / math.sqrt(size)
-        position = torch.arange(length)
-        distance = position[:, None] - position[None]
+        distance = torch.arange(start, start + count)[:, None] - torch.arange(key.shape[1])[None]
         if self._model.positions == "alibi":
-            local = len(query)
-            slopes = torch.tensor(_slopes(self._model.heads)[rank * local : (rank + 1) * local])
+            slopes = torch.tensor(_slopes(self._model.heads)[rank * heads : (rank + 1) * heads])
             scores -= slopes[:, None, None] * distance
         scores.masked_fill_(distance < 0, -torch.inf)
-        return (scores.softmax(dim=-1) @ value).movedim(0, 1).reshape(length, -1)
+        return scores.softmax(dim=-1) @ value
+
+
+def _added(states: _States, outputs: _States) -> _States:
+    """Return the sum of each state and its output."""
+    return {sample: x + outputs[sample] for sample, x in states.items()}
+
+
+def _groups(lengths: Sequence[int]) -> list[list[int]]:
+    """Return the numbers of samples of these lengths in groups that pass through a step at the same time.
+
+    The samples of a group have at most `BATCH_POSITIONS` positions together. A longer sample is a group of its own.
+    """
+    groups: list[list[int]] = []
+    room = 0
+    for number, length in enumerate(lengths):
+        if not groups or length > room:
+            groups.append([])
+            room = BATCH_POSITIONS
+        groups[-1].append(number)
+        room -= length
+    return groups
 
 
 def _ignore(name: str, sample: int, value: torch.Tensor) -> None:

@@ -6,19 +6,23 @@ from typing import Any
 
 import pytest
 from changed_sample import changed
+from repository import ROOT
 
-from bloomery.checks.load_config import validate_config
+from bloomery.checks.load_config import load_config, validate_config
 from bloomery.config.run import RunConfig
-from bloomery.spec.export_resources import (
-    SLICE_BYTES,
-    WritingMemory,
-    memory_of_writing,
-    resources_of_export,
-    row_slices,
-)
+from bloomery.spec.export_resources import resources_of_export
 from bloomery.spec.parameters import declare, planned_rows
+from bloomery.spec.proof_memory import proof_memory_bytes
+from bloomery.spec.weight_files import weight_files
+from bloomery.spec.writing_memory import SLICE_BYTES, WritingMemory, memory_of_writing, row_slices
 
 GIB = 1 << 30
+GPTS = (
+    "sample",
+    "udhr",
+    "wikipedia",
+    *(f"models/{name}" for name in ("tr1-13b", "tr11-350m", "tr11-760m", "tr11-1b3", "tr11-6b3", "tr11-176b")),
+)
 BLOOM_LAYER, BLOOM_EMBEDDING = 2_466_437_120, 250_880 * 14_336
 """Numbers of elements of BLOOM-176B's block and of its embedding."""
 
@@ -32,8 +36,7 @@ def writing(config: RunConfig, **changes: Any) -> WritingMemory:
 
 def test_bloom_needs_memory_for_one_layer_and_not_for_the_model(bloom: RunConfig) -> None:
     needs = resources_of_export(bloom)
-    assert 4 * BLOOM_LAYER < needs.memory_bytes < 4 * BLOOM_EMBEDDING + 4 * BLOOM_LAYER + 8 * GIB
-    assert needs.memory_bytes < 36 * GIB
+    assert 4 * BLOOM_LAYER < needs.memory_bytes < 15 * GIB
     assert needs.memory_mb == -(-needs.memory_bytes // 10**6)
     assert needs.threads == 16
     # 352 GB are read once, written once and read again; no machine does this in half an hour.
@@ -110,3 +113,10 @@ def test_slices_contain_every_row_once_and_at_least_one_row(bloom: RunConfig) ->
     assert [row for each in slices for row in each] == list(range(250_880))
     assert max(map(len, slices)) * 14_336 * 2 <= SLICE_BYTES
     assert row_slices(words, 2, slice_bytes=1)[:2] == [range(1), range(1, 2)]
+
+
+@pytest.mark.parametrize("name", GPTS)
+def test_the_memory_of_writing_and_proof_obeys_the_limit(name: str) -> None:
+    config = load_config(ROOT / "config" / f"{name}.yaml")
+    limit = writing(config, max_shard_bytes=weight_files(config).shard_bytes).limit_bytes + GIB
+    assert proof_memory_bytes(config) <= resources_of_export(config).memory_bytes <= limit

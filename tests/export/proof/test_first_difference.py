@@ -37,6 +37,13 @@ def swap_query_and_key(tensor):
     tensor.copy_(tensor.unflatten(0, (4, 3, 8))[:, [1, 0, 2]].flatten(0, 2))
 
 
+def change_weight(run, name, change):
+    path = run.target / "model.safetensors"
+    weights = load_file(path)
+    weights[name] = change(weights[name]).contiguous()
+    save_file(weights, path, {"format": "pt"})
+
+
 @pytest.mark.parametrize(
     ("network", "name", "change", "module"),
     [
@@ -55,13 +62,30 @@ def swap_query_and_key(tensor):
 def test_a_wrong_weight_is_named_by_its_module(fabricate, network, name, change, module):
     run = fabricate(network=network)
     export_model(run.stage, run.paths, run.target)
-    path = run.target / "model.safetensors"
-    weights = load_file(path)
-    weights[name] = change(weights[name]).contiguous()
-    save_file(weights, path, {"format": "pt"})
+    change_weight(run, name, change)
     message = proof_error(run)
     assert "logits of the exported model differ" in message
     assert f"is {module} (by" in message
+
+
+@pytest.mark.parametrize(
+    ("network", "name", "change", "module"),
+    [
+        ({}, "transformer.h.1.self_attention.dense.bias", lambda t: t * 2, "h.1.self_attention.dense"),
+        (NEOX, "gpt_neox.layers.0.attention.dense.weight", lambda t: t.flip(0), "h.0.self_attention.dense"),
+        (GPT2, "transformer.wpe.weight", lambda t: torch.cat((t[:28], t[28:].flip(0))), "position_embeddings"),
+        (GPT2, "transformer.h.1.attn.c_attn.bias", lambda t: t.flip(0), "h.1.self_attention.query_key_value"),
+    ],
+)
+def test_a_wrong_weight_is_named_by_its_module_if_samples_have_several_segments(
+    fabricate, monkeypatch, network, name, change, module
+):
+    for model in ("written_model", "split_model"):
+        monkeypatch.setattr(f"export.proof.{model}.SEGMENT_POSITIONS", 5)
+    run = fabricate(network=network)
+    export_model(run.stage, run.paths, run.target)
+    change_weight(run, name, change)
+    assert f"is {module} (by" in proof_error(run)
 
 
 @pytest.mark.parametrize(
