@@ -1,7 +1,7 @@
-"""Compute the memory in which the files of a written model are compared with the checkpoint.
+"""Compute the memory in which the proof compares a written model with its checkpoint.
 
-One layer at a time is in memory in fp32, so the memory does not depend on the number of layers. These sizes also limit
-how much of the samples and of the head's matrix is in memory.
+The proof holds one fp32 layer at a time, so its memory does not depend on the number of layers. The constants of this
+module limit which parts of the samples and of the head's matrix are in memory at the same time.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ HEAD_SLICE_BYTES = 1 << 27
 CHUNK_BYTES = 1 << 27
 """Largest size of the logits that are in memory at one time while a summary is made."""
 BATCH_POSITIONS = 1024
-"""Most positions that short samples have together when a block computes them at the same time."""
-SEGMENT_POSITIONS = 512
-"""Most positions of a longer sample that a block computes at the same time. The attention scores take
-[heads, 512, length] and not [heads, length, length]."""
+"""Largest total number of positions of the short samples that a block computes at the same time."""
+SPAN_POSITIONS = 512
+"""Largest number of positions of a span. A block computes a longer sample span by span, so that the attention scores
+have the shape [heads, 512, length] and not [heads, length, length]."""
 
 _SCORE_COPIES = 4
-"""Number of matrices of attention scores [heads, segment, length] that transformers holds at the same time."""
+"""Number of matrices of attention scores [heads, span, length] that transformers holds at the same time."""
 
 
 def batch_size(length: int) -> int:
@@ -39,8 +39,8 @@ def batch_size(length: int) -> int:
 def proof_memory_bytes(config: RunConfig) -> int:
     """Return the memory that the proof of the run's export needs, without that of the libraries.
 
-    The largest of these steps counts: the written model computes a block or the logits of the samples, or the
-    checkpoint's pieces compute a block or the logits of the greedy texts.
+    This is the largest memory of four steps. The written model computes a block, and then the logits of the samples.
+    The checkpoint's pieces compute a block, and then the logits of the greedy texts.
     """
     rows, model = planned_rows(config), config.model
     trained = DTYPE_BYTES[PRECISION_DTYPES[config.training.precision]]
@@ -59,7 +59,7 @@ def proof_memory_bytes(config: RunConfig) -> int:
     written_block = layer + states + _block_values(model) + reference
     # A summary holds the logits of two chunks and the exponentials of one.
     written_head = states + logits + head_slice + 3 * chunk
-    # The pieces are mapped, and one matrix at a time is cast to fp32. They compute short texts.
+    # The pieces are mapped, and one matrix at a time is cast to fp32. They compute only short texts.
     pieces_block = matrix + BATCH_POSITIONS * (6 * hidden + 3 * model.ffn_size) + reference
     pieces_head = 2 * head_slice + logits
     return max(
@@ -71,12 +71,12 @@ def proof_memory_bytes(config: RunConfig) -> int:
 
 
 def _block_values(model: ModelConfig) -> int:
-    """Return the number of values that a block of transformers holds while it computes one segment of a batch."""
+    """Return the number of values that a block of transformers holds while it computes one span of a batch."""
     length, hidden = model.sequence_length, model.hidden_size
-    batch, segment = batch_size(length), min(length, SEGMENT_POSITIONS)
-    scores = _SCORE_COPIES * batch * model.heads * segment * length
-    # A segment's keys and values are appended to a copy of the earlier ones.
+    batch, span = batch_size(length), min(length, SPAN_POSITIONS)
+    scores = _SCORE_COPIES * batch * model.heads * span * length
+    # Adding the keys and values of a span copies those of the earlier spans.
     cache = 3 * batch * length * hidden
     # The allocator keeps some of the attention's memory while the feed-forward layer computes.
-    features = batch * segment * (9 * hidden + 5 * model.ffn_size)
+    features = batch * span * (9 * hidden + 5 * model.ffn_size)
     return cache + features + scores

@@ -1,8 +1,8 @@
-"""Let transformers prepare what a block gets: the embedded tokens, and the mask and positions of each segment.
+"""Prepare the input of the blocks with transformers' code: the embedded tokens, and mask and positions of each span.
 
-A segment is a range of consecutive positions of a sample. A long sample goes through a block segment by segment,
-because transformers holds several matrices of attention scores, which would be as large as a layer for whole samples.
-The block finds the keys and values of the earlier segments in a cache.
+A span is a range of consecutive positions of a sample. A block computes a long sample span by span. For a whole sample,
+the matrices of attention scores that transformers holds would together be as large as a layer. A cache gives the block
+the keys and values of the earlier spans.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Segment:
-    """A range of positions, and the arguments that transformers gives to every block besides its input."""
+class Span:
+    """A range of positions, and the arguments that transformers passes to every block besides the block's input."""
 
     positions: slice
     arguments: tuple[Any, ...]
@@ -45,18 +45,18 @@ class FirstBlock(nn.Module):
 
 def block_input(
     model: Any, tokens: torch.Tensor, cache: BlockCache, most: int, begin: Callable[[bool], None]
-) -> tuple[torch.Tensor, list[Segment]]:
-    """Return the input of the first block [samples, length, hidden], and the segments of the samples.
+) -> tuple[torch.Tensor, list[Span]]:
+    """Return the input of the first block [samples, length, hidden], and the spans of the samples.
 
     Args:
         model: transformers' model without a head. A `FirstBlock` replaces its blocks.
         tokens: samples of one length, int64 [samples, length].
-        cache: cache of the blocks. A sample with one segment is computed without it.
-        most: largest number of positions of a segment.
-        begin: function that is called before each segment. Its argument is true before the last one.
+        cache: cache of the blocks. A sample with one span is computed without it.
+        most: largest number of positions of a span.
+        begin: function that is called before each span. Its argument states whether the span is the last one.
     """
     length = tokens.shape[1]
-    parts, segments = [], []
+    parts, spans = [], []
     for start in range(0, length, most):
         positions = slice(start, min(start + most, length))
         cache.earlier = start
@@ -66,7 +66,7 @@ def block_input(
             model(input_ids=tokens[:, positions], use_cache=bool(cached), **cached)
         except _FirstBlockReachedError as reached:
             parts.append(reached.arguments[0])
-            segments.append(Segment(positions, reached.arguments[1:], reached.options))
+            spans.append(Span(positions, reached.arguments[1:], reached.options))
         else:
             raise AssertionError("transformers did not call the first block")
-    return torch.cat(parts, dim=1), segments
+    return torch.cat(parts, dim=1), spans

@@ -16,7 +16,7 @@ from export.transform import to_training
 class ModuleOutputs:
     """Reports the outputs of the modules that have weights, by their canonical names.
 
-    The outputs of a sample's segments are collected, and the whole output is reported at the last segment.
+    The outputs of a sample's spans are collected, and the whole output is reported at the last span.
     """
 
     def __init__(self, targets: Mapping[str, Any], heads: int, observe: Observe | None) -> None:
@@ -35,7 +35,7 @@ class ModuleOutputs:
         self._parts: dict[tuple[str, int], list[torch.Tensor]] = {}
 
     def begin(self, samples: Sequence[int], last: bool = True) -> None:
-        """Begin a segment of the samples with these numbers. `last` states whether it is their last segment."""
+        """Begin a span of the samples with these numbers. `last` states whether it is their last span."""
         self._samples, self._last = samples, last
 
     @contextlib.contextmanager

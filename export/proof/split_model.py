@@ -15,7 +15,7 @@ import torch
 from torch.nn import functional
 
 from bloomery.base.return_memory import return_memory
-from bloomery.spec.proof_memory import BATCH_POSITIONS, SEGMENT_POSITIONS
+from bloomery.spec.proof_memory import BATCH_POSITIONS, SPAN_POSITIONS
 from export.proof.forward_model import Observe, slice_rows
 
 if TYPE_CHECKING:
@@ -172,12 +172,12 @@ class SplitModel:
             cosine, sine = _rotation(length, size, self._model.rotary_base)
             query, key = _rotated(query, cosine, sine), _rotated(key, cosine, sine)
         mixed = [
-            self._mix_segment(query[:, start : start + SEGMENT_POSITIONS], key, value, start, rank)
-            for start in range(0, length, SEGMENT_POSITIONS)
+            self._mix_span(query[:, start : start + SPAN_POSITIONS], key, value, start, rank)
+            for start in range(0, length, SPAN_POSITIONS)
         ]
         return torch.cat(mixed, dim=1).movedim(0, 1).reshape(length, -1)
 
-    def _mix_segment(
+    def _mix_span(
         self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, start: int, rank: int
     ) -> torch.Tensor:
         """Compute attention of the queries from position `start` on: [heads of the rank, queries, size]."""

@@ -2,8 +2,8 @@
 
 The model is built on torch's meta device. Transformers prepares the input of the first block (embeddings, positions,
 masks). Then each block gets its weights, computes all samples and releases its weights. All blocks use the same memory.
-Long samples go through a block in segments (see `export.proof.block_input`). While a block computes, the system reads
-the weights of the next block from the disk.
+A block computes a long sample span by span (see `export.proof.block_input`). Meanwhile the system reads the weights of
+the next block from the disk.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from torch import nn
 
 from bloomery.base.return_memory import return_memory
 from bloomery.spec.placement import Parameter
-from bloomery.spec.proof_memory import SEGMENT_POSITIONS, batch_size
+from bloomery.spec.proof_memory import SPAN_POSITIONS, batch_size
 from bloomery.spec.transformers_families.family import HEAD, Family
-from export.proof.block_input import FirstBlock, Segment, block_input
+from export.proof.block_input import FirstBlock, Span, block_input
 from export.proof.forward_model import Observe, slice_rows
 from export.proof.module_outputs import ModuleOutputs, module_of
 from export.proof.written_weights import Weights
@@ -50,8 +50,8 @@ class _Pass:
     """Numbers of the samples."""
     hidden: torch.Tensor
     """[samples, length, hidden]."""
-    segments: list[Segment]
-    """Segments of the samples. All samples of one length use the same objects."""
+    spans: list[Span]
+    """Spans of the samples. All samples of one length use the same objects."""
 
 
 class WrittenModel:
@@ -104,12 +104,12 @@ class WrittenModel:
         for number, block in self._loaded_blocks():
             with outputs.on(block, self._path(number)):
                 for each in passes:
-                    for segment in each.segments:
-                        outputs.begin(each.samples, last=segment is each.segments[-1])
-                        cache.earlier = segment.positions.start
-                        found = block(each.hidden[:, segment.positions], *segment.arguments, **segment.options)
-                        # No later segment needs this input of the block any more.
-                        each.hidden[:, segment.positions] = found[0] if isinstance(found, tuple) else found
+                    for span in each.spans:
+                        outputs.begin(each.samples, last=span is each.spans[-1])
+                        cache.earlier = span.positions.start
+                        found = block(each.hidden[:, span.positions], *span.arguments, **span.options)
+                        # No later span needs this input of the block any more.
+                        each.hidden[:, span.positions] = found[0] if isinstance(found, tuple) else found
         states: dict[int, torch.Tensor] = {}
         with outputs.on(self._model, ""):
             while passes:
@@ -125,13 +125,13 @@ class WrittenModel:
     def _before_blocks(self, samples: Sequence[torch.Tensor], outputs: ModuleOutputs, cache: BlockCache) -> list[_Pass]:
         """Return the state of all samples before the first block."""
         passes = []
-        segments: dict[torch.Size, list[Segment]] = {}
+        spans: dict[torch.Size, list[Span]] = {}
         for numbers in _batches(samples):
             tokens = torch.stack([samples[each] for each in numbers])
             begin = partial(outputs.begin, numbers)
-            hidden, own = block_input(self._model.base_model, tokens, cache, SEGMENT_POSITIONS, begin)
+            hidden, own = block_input(self._model.base_model, tokens, cache, SPAN_POSITIONS, begin)
             # Masks and positions depend only on the shape of the tokens.
-            passes.append(_Pass(numbers, hidden, segments.setdefault(tokens.shape, own)))
+            passes.append(_Pass(numbers, hidden, spans.setdefault(tokens.shape, own)))
         return passes
 
     def _loaded_blocks(self) -> Iterator[tuple[int, nn.Module]]:

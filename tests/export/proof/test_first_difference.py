@@ -77,11 +77,11 @@ def test_a_wrong_weight_is_named_by_its_module(fabricate, network, name, change,
         (GPT2, "transformer.h.1.attn.c_attn.bias", lambda t: t.flip(0), "h.1.self_attention.query_key_value"),
     ],
 )
-def test_a_wrong_weight_is_named_by_its_module_if_samples_have_several_segments(
+def test_a_wrong_weight_is_named_by_its_module_if_samples_have_several_spans(
     fabricate, monkeypatch, network, name, change, module
 ):
     for model in ("written_model", "split_model"):
-        monkeypatch.setattr(f"export.proof.{model}.SEGMENT_POSITIONS", 5)
+        monkeypatch.setattr(f"export.proof.{model}.SPAN_POSITIONS", 5)
     run = fabricate(network=network)
     export_model(run.stage, run.paths, run.target)
     change_weight(run, name, change)

@@ -29,10 +29,10 @@ def states_and_outputs(run):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("network", NETWORKS)
-def test_segments_and_groups_of_samples_do_not_change_the_result(fabricate, monkeypatch, network):
+def test_spans_and_groups_of_samples_do_not_change_the_result(fabricate, monkeypatch, network):
     run = fabricate(network=network)
     expected, whole = states_and_outputs(run)
-    monkeypatch.setattr("export.proof.split_model.SEGMENT_POSITIONS", 5)
+    monkeypatch.setattr("export.proof.split_model.SPAN_POSITIONS", 5)
     monkeypatch.setattr("export.proof.split_model.BATCH_POSITIONS", 12)
     found, divided = states_and_outputs(run)
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)

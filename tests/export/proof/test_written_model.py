@@ -1,4 +1,4 @@
-"""Test that samples in segments give the logits of transformers' forward pass over whole samples."""
+"""Test that samples in spans give the logits of transformers' forward pass over whole samples."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NEOX = {"positions": "rotary", "embedding_layernorm": False}
 GPT2 = {"positions": "learned", "embedding_layernorm": False}
 NETWORKS = [each | {"tied_embeddings": tied} for each in (BLOOM, NEOX, GPT2) for tied in (True, False)]
 LENGTHS = (32, 32, 31, 5, 32, 4)
-"""Lengths of the samples. With segments of 5 positions, the last segment of a sample has 1, 2, 4 or 5 positions."""
+"""Lengths of the samples. With spans of 5 positions, the last span of a sample has 1, 2, 4 or 5 positions."""
 
 pytestmark = pytest.mark.slow
 
@@ -54,7 +54,7 @@ def outputs(model):
 @pytest.mark.parametrize("positions", [5, 512])
 @pytest.mark.parametrize("network", NETWORKS)
 def test_the_logits_are_those_of_transformers_for_whole_samples(monkeypatch, network, positions):
-    monkeypatch.setattr("export.proof.written_model.SEGMENT_POSITIONS", positions)
+    monkeypatch.setattr("export.proof.written_model.SPAN_POSITIONS", positions)
     whole, written = models(network)
     for tokens, state in zip(samples(), written.hidden(samples()), strict=True):
         with torch.inference_mode():
@@ -64,10 +64,10 @@ def test_the_logits_are_those_of_transformers_for_whole_samples(monkeypatch, net
 
 
 @pytest.mark.parametrize("network", NETWORKS)
-def test_each_module_reports_whole_outputs_if_samples_have_several_segments(monkeypatch, network):
+def test_each_module_reports_whole_outputs_if_samples_have_several_spans(monkeypatch, network):
     _, written = models(network)
     expected = outputs(written)
-    monkeypatch.setattr("export.proof.written_model.SEGMENT_POSITIONS", 5)
+    monkeypatch.setattr("export.proof.written_model.SPAN_POSITIONS", 5)
     found = outputs(written)
     assert list(found) == list(expected)
     assert {name for name, _ in found} >= {"word_embeddings", "h.1.mlp.dense_4h_to_h", "ln_f"}
