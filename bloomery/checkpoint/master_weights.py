@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bloomery.base.errors import InputError
@@ -45,8 +46,8 @@ class MasterWeights:
         if self._dtype != "float32":
             self._check_present()
             self._state = OptimizerState(checkpoint)
-            # The settings of the state keep its first file mapped. The weights are read from a new mapping, which
-            # `close` removes.
+            # The settings of the state keep its first file mapped. Close this mapping for the weights, so that they
+            # are read from another one, which `close` removes after each layer.
             self._state.close()
 
     def _check_present(self) -> None:
@@ -80,8 +81,9 @@ class MasterWeights:
         *,
         out: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """Return the contiguous parameter in `dtype`, which must be fp32, or only the indices `wanted` of its split
-        dimension. `out` is memory for the result (see `assemble`).
+        """Return the contiguous parameter in fp32, or only the indices `wanted` of its split dimension.
+
+        `dtype` must be fp32. `out` is memory for the result (see `assemble`).
 
         Raises:
             DriftError: replicas are not bit-equal, or the master weights, rounded to the type of the weights, differ
@@ -98,15 +100,25 @@ class MasterWeights:
         weight = self._checkpoint.weight(parameter, own, wanted)
         with self._lock:
             master = self._state.part(parameter, MASTER, wanted, out=out)
-        # Round a part at a time, so that memory holds no rounded copy of a large tensor.
-        exact, rounded = master.view(-1), weight.view(-1)
-        parts = [slice(start, start + _COMPARED) for start in range(0, len(exact), _COMPARED)]
-        if not all(bits_equal(exact[part].to(own), rounded[part]) for part in parts):
-            raise DriftError(
-                f"weights of {parameter.name} differ from their fp32 master weights by up to "
-                f"{greatest_difference(master.to(own), weight):.3g}",
-                where=str(self._checkpoint.folder),
-                expected=f"weights that equal the master weights, rounded to {own}; "
-                f"{how_to_repair(self._checkpoint.folder)}",
-            )
+        check_rounded(parameter, master, weight, self._checkpoint.folder)
         return master
+
+
+def check_rounded(parameter: Parameter, master: torch.Tensor, weight: torch.Tensor, folder: Path) -> None:
+    """Check that a weight equals its fp32 master weight, rounded to the type of the weight.
+
+    Both are contiguous tensors of one shape: the parameter, or a part of it. `folder` is the checkpoint.
+
+    Raises:
+        DriftError: they differ.
+    """
+    # Round a part at a time, so that memory holds no rounded copy of a large tensor.
+    exact, rounded = master.view(-1), weight.view(-1)
+    parts = [slice(start, start + _COMPARED) for start in range(0, len(exact), _COMPARED)]
+    if not all(bits_equal(exact[part].to(weight.dtype), rounded[part]) for part in parts):
+        raise DriftError(
+            f"weights of {parameter.name} differ from their fp32 master weights by up to "
+            f"{greatest_difference(master.to(weight.dtype), weight):.3g}",
+            where=str(folder),
+            expected=f"weights that equal the master weights, rounded to {weight.dtype}; {how_to_repair(folder)}",
+        )

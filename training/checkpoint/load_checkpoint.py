@@ -12,9 +12,9 @@ from typing import Any
 import torch
 
 from bloomery.base.errors import CheckFailedError, ConfigError
-from bloomery.checkpoint.drift import DriftError, how_to_repair
 from bloomery.checkpoint.files import OTHER_CHECKPOINT
-from bloomery.checkpoint.merge import bits_equal, greatest_difference, part_of
+from bloomery.checkpoint.master_weights import check_rounded
+from bloomery.checkpoint.merge import part_of
 from bloomery.checkpoint.optimizer_state import MASTER, OptimizerState
 from bloomery.checkpoint.weights import Checkpoint
 from bloomery.contracts.checkpoint import CheckpointManifest
@@ -69,13 +69,7 @@ def load_checkpoint(trainer: Trainer, folder: Path, manifest: CheckpointManifest
                 # With ZeRO, another replica holds this parameter's optimizer state and checks it.
                 continue
             master = state.part(parameter, MASTER, wanted)
-            if not bits_equal(master.to(saved), weight):
-                raise DriftError(
-                    f"weights of {parameter.name} differ from their fp32 master weights by up to "
-                    f"{greatest_difference(master.to(saved), weight):.3g}",
-                    where=str(folder),
-                    expected=f"weights that equal the master weights, rounded to {saved}; {how_to_repair(folder)}",
-                )
+            check_rounded(parameter, master, weight, folder)
             here, there = mapping.lp_fragment_address, mapping.hp_fragment_address
             mapping.hp_fragment.data.copy_(master.flatten().narrow(0, here.start, here.numel))
             for kind, flats in moments.items():

@@ -15,7 +15,7 @@ from bloomery.base.errors import InputError
 from bloomery.checkpoint.drift import DriftError, how_to_repair
 from bloomery.checkpoint.embedding_rows import embedding_rows
 from bloomery.checkpoint.files import random_file
-from bloomery.checkpoint.merge import bits_equal, greatest_difference
+from bloomery.checkpoint.master_weights import check_rounded
 from bloomery.checkpoint.optimizer_state import MASTER, OptimizerState
 from bloomery.checkpoint.software_versions import software_versions
 from bloomery.checkpoint.weights import Checkpoint
@@ -130,14 +130,7 @@ class _CheckedState:
         """
         found = self._state.part(parameter, kind, wanted)
         if kind == MASTER and (parameter.name, wanted) not in self._equal:
-            weight, rounded = self._checkpoint.weight(parameter, self._dtype, wanted), found.to(self._dtype)
-            if not bits_equal(weight, rounded):
-                raise DriftError(
-                    f"weights of {parameter.name} differ from their fp32 master weights by up to "
-                    f"{greatest_difference(rounded, weight):.3g}",
-                    where=str(self._checkpoint.folder),
-                    expected=f"weights that equal the master weights, rounded to {self._dtype}; "
-                    f"{how_to_repair(self._checkpoint.folder)}",
-                )
+            weight = self._checkpoint.weight(parameter, self._dtype, wanted)
+            check_rounded(parameter, found, weight, self._checkpoint.folder)
             self._equal.add((parameter.name, wanted))
         return found
