@@ -178,9 +178,11 @@ def _write(
         item_bytes=DTYPE_BYTES[dtype],
         stored_bytes=DTYPE_BYTES[checkpoint.stored_dtype],
         has_masters=False,
-        # A tensor that is rounded is copied once more.
-        copies=reordering_copies(family) + (checkpoint.stored_dtype != checkpoint.dtype),
+        copies=reordering_copies(family),
         max_shard_bytes=settings.max_shard_bytes,
+        is_mapped=checkpoint.is_mapped,
+        is_rounded=checkpoint.stored_dtype != checkpoint.dtype,
+        has_tied_copies=False,
     )
     loads = loads_of(
         checkpoint, checkpoint.parameters, checkpoint.model.heads, family, dtype, rows, by_tensor=memory.by_tensor

@@ -30,6 +30,11 @@ if TYPE_CHECKING:
 class WeightSource(Protocol):
     """A checkpoint that gives whole parameters, or some of their rows."""
 
+    @property
+    def is_mapped(self) -> bool:
+        """Whether the files are mapped. If not, each reader reads whole files into memory."""
+        ...
+
     def another_reader(self) -> WeightSource:
         """Return a reader for another thread."""
         ...
@@ -88,7 +93,8 @@ def loads_of(
         first = parameters[0]
         if first.placement is Placement.VOCABULARY:
             assert len(parameters) == 1, f"{first.name} has its own layer"
-            loads += loader.slices(first, row_slices(first, DTYPE_BYTES[dtype], slice_bytes))
+            item_bytes = DTYPE_BYTES[dtype]
+            loads += loader.slices(first, row_slices(first, item_bytes, slice_bytes, is_mapped=source.is_mapped))
         else:
             loads += loader.tensors(parameters) if by_tensor else [loader.layer(tuple(parameters))]
     return loads
@@ -112,7 +118,8 @@ class _Loader:
     def tensors(self, parameters: list[Parameter]) -> list[Load]:
         """Return a load for each parameter of a layer.
 
-        Memory is not used again, because memory that waits for a tensor of its size would be as large as a layer.
+        Their memory is not reused. Otherwise, the memory that waits for tensors of other sizes would be as large as a
+        layer.
         """
         last = parameters[-1]
         return [
@@ -121,14 +128,18 @@ class _Loader:
         ]
 
     def slices(self, parameter: Parameter, slices: list[range]) -> list[Load]:
-        """Return the loads of slices of a parameter, which together are all of its rows."""
-        row_shape = parameter.shape[1:]
+        """Return the loads of slices of a parameter, which together are all of its rows.
+
+        The last slice takes as much memory as the others, although it may have fewer rows. Otherwise, its memory would
+        be kept in addition, for the last slice of the head.
+        """
+        taken_rows, row_shape = len(slices[0]), parameter.shape[1:]
         whole = self._tensor(parameter, (self.rows, *row_shape))
         return [
             Load(
                 (whole,) if wanted.start == 0 else (),
-                partial(self._load_slice, parameter, wanted),
-                (len(wanted) * math.prod(row_shape),),
+                partial(self._load_slice, parameter, wanted, taken_rows),
+                (taken_rows * math.prod(row_shape),),
             )
             for wanted in slices
         ]
@@ -152,11 +163,13 @@ class _Loader:
         reader.close(forget=forget)
         return found
 
-    def _load_slice(self, parameter: Parameter, wanted: range, memory: WeightMemory) -> list[torch.Tensor]:
+    def _load_slice(
+        self, parameter: Parameter, wanted: range, taken_rows: int, memory: WeightMemory
+    ) -> list[torch.Tensor]:
         import torch
 
         reader = self.source.another_reader()
-        out = memory.take((len(wanted), *parameter.shape[1:]), getattr(torch, self.dtype))
+        out = memory.take((taken_rows, *parameter.shape[1:]), getattr(torch, self.dtype))[: len(wanted)]
         reader.weight(parameter, out.dtype, wanted, out=out)
         # Other threads may read earlier slices from the same files. If the system forgot the files after each slice,
         # they would be read again and again.

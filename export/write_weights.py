@@ -2,9 +2,8 @@
 
 The shards are planned from shapes alone, so file names (`model-00001-of-00072.safetensors`) are known before the first
 tensor is read. Each file is written from its first to its last byte and hashed on the way. A large embedding is loaded
-in slices of its rows, which follow each other in the file. Memory holds the layers or slices that are being loaded or
-written, at most one for each thread and one more, whatever the size of a shard
-(`bloomery.spec.writing_memory.WritingMemory`).
+in slices of its rows, which follow each other in the file. Memory holds one layer or slice for each loading thread and
+one that is written, whatever the size of a shard (see `bloomery.spec.writing_memory.WritingMemory`).
 """
 
 from __future__ import annotations
@@ -53,10 +52,10 @@ class Load:
     tensors: tuple[Tensor, ...]
     """The whole tensors that begin with this load. It is empty for every slice of a tensor except the first."""
     load: Callable[[WeightMemory], list[torch.Tensor]]
-    """Function that loads the tensors, in the same order, or the rows of the slice that are written. Other threads
-    load at the same time."""
+    """Function that loads the tensors in the same order, or the slice without its dropped rows. Several threads call
+    such functions at the same time."""
     reusable_counts: tuple[int, ...]
-    """Number of elements of each tensor that may use the memory of an earlier one, before rows are dropped."""
+    """Number of elements of each part of memory that `load` takes and that can be reused. It includes dropped rows."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +97,7 @@ def write_weights(folder: Path, loads: Sequence[Load], dtype: str, max_shard_byt
         loaded = _in_order(pool, loads, threads + 1, memory)
         for name, shard in zip(names, shards, strict=True):
             files[name] = _write_shard(folder / name, [tensors[number] for number in shard], loaded, dtype, bar)
-        # The last loads may hold only dropped rows, which are checked but written to no file.
+        # The last loads may consist of dropped rows only. These are checked, but they are not in any file.
         left = list(loaded)
         assert not left, "every tensor is written"
     if len(shards) > 1:

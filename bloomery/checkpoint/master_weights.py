@@ -32,6 +32,9 @@ _COMPARED = 1 << 23
 class MasterWeights:
     """The fp32 weights of a checkpoint. Each thread needs its own reader. All readers share the optimizer's state."""
 
+    is_mapped = True
+    """Whether the files are mapped (see `export.layers.WeightSource`)."""
+
     def __init__(self, checkpoint: Checkpoint) -> None:
         """Open the optimizer's state. A training in fp32 needs no state, because its weights are fp32.
 

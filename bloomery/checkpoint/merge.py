@@ -34,8 +34,8 @@ def part_of(parameter: Parameter, rank: int, tensor_parallel: int) -> range | No
 def shards_of(parameter: Parameter, tensor_parallel: int, wanted: range | None) -> list[tuple[int, range | None]]:
     """Return the tensor ranks, out of `tensor_parallel`, whose shards contain some of the indices `wanted`.
 
-    The range beside each rank contains these indices, counted in the shard. If the parameter is not split, all ranks
-    are returned, with None. If `wanted` is None, all indices are wanted.
+    Each rank comes with the range of these indices, counted from the start of its shard. If `wanted` is None, all
+    indices are wanted. If the parameter is not split, all ranks are returned, each with None instead of a range.
     """
     dimension = parameter.placement.dimension
     if dimension is None:
@@ -49,7 +49,7 @@ def shards_of(parameter: Parameter, tensor_parallel: int, wanted: range | None) 
 
 
 def narrowed(parameter: Parameter, shard: torch.Tensor, indices: range | None) -> torch.Tensor:
-    """Return a view of a parameter's shard with only these indices of its split dimension; None for the whole shard."""
+    """Return a view of a parameter's shard with only these indices of its split dimension. None selects all indices."""
     dimension = parameter.placement.dimension
     return shard if dimension is None or indices is None else shard.narrow(dimension, indices.start, len(indices))
 

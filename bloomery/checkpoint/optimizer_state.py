@@ -178,9 +178,9 @@ class OptimizerState:
         """Entries of the files that do not depend on the layout."""
 
     def close(self) -> None:
-        """Close the files, so that their content is no longer in the memory of this process. A read opens them again.
+        """Close the files, so that their content is no longer in the memory of this process.
 
-        No other thread may read at the same time.
+        The next read opens them again. No other thread may read at the same time.
         """
         self._parts.clear()
 
@@ -213,8 +213,8 @@ class OptimizerState:
         )
 
     def _shard(self, parameter: Parameter, kind: str, stage: int, rank: int, indices: range | None) -> torch.Tensor:
-        """Return a rank's shard, or only these indices of its split dimension. Of a shard that is split by rows, only
-        the elements of these rows are read."""
+        """Return a rank's shard, or only these indices of its split dimension. If the split dimension is the first one,
+        only the elements of these rows are read."""
         import torch
 
         shape = parameter.shard_shape(self._checkpoint.ranks)

@@ -39,6 +39,9 @@ _SAME_FUNCTION = ("stable_attention",)
 class Checkpoint:
     """One checkpoint, opened for reading."""
 
+    is_mapped = True
+    """Whether the files are mapped (see `export.layers.WeightSource`)."""
+
     def __init__(self, folder: Path, model: ModelConfig | None = None, *, verified: bool = False) -> None:
         """Read the manifest and compare it with `model` and with the declared parameters.
 
@@ -62,7 +65,7 @@ class Checkpoint:
         self._check_file_names()
         self._verified = set(self.manifest.files) if verified else set[str]()
         self._file_locks: dict[str, threading.Lock] = {}
-        """Lock for the comparison of each file, so that threads that need the same file read it only once."""
+        """Lock of each file. If several threads need a file, one compares it with the manifest, and the others wait."""
         self._open: tuple[int, list[dict[str, torch.Tensor]]] | None = None
         self._layers_read: set[int] = set()
 

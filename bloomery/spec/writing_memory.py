@@ -1,4 +1,4 @@
-"""Compute the memory in which the weights of a model are written, and the number of threads that load them.
+"""Compute the memory that holds the weights of a model while they are written, and the number of loading threads.
 
 Large embeddings are loaded in slices. The number of threads is chosen so that the memory obeys the limit
 `WritingMemory.limit_bytes`.
@@ -28,15 +28,15 @@ SLICE_BYTES = 1 << 27
 _MOST_WRITER_THREADS = 2
 """Largest number of threads that load layers while another layer is written. More threads do not make a disk faster."""
 _LEAST_SLICES = 4
-"""Smallest number of slices of an embedding. Otherwise, a small network would exceed `WritingMemory.limit_bytes`."""
+"""Smallest number of slices of an embedding. With one slice, a small network would exceed the limit."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class WritingMemory:
     """Memory that holds the weights of a model while they are written.
 
-    Each thread loads a layer or a slice of the embedding, and one more layer or slice is written. If one thread would
-    exceed the limit, the tensors of a layer are loaded one by one.
+    Each thread loads a layer or a slice of the embedding, and one more layer or slice is written. If this exceeds the
+    limit even with one thread, the tensors of a layer are loaded one by one.
     """
 
     parameters: Sequence[Parameter]
@@ -50,9 +50,17 @@ class WritingMemory:
     has_masters: bool
     """Whether the fp32 master weights are written, after they are compared with the checkpoint's weights."""
     copies: int
-    """Number of further copies of a tensor, in the type of the written files, that its thread needs while it loads."""
+    """Number of temporary copies, in the type of the written files, that a thread makes of a tensor while it loads it.
+    The embedding is not copied."""
     max_shard_bytes: int
     """Largest size of a weight file. Only a file of one tensor may be larger."""
+    is_mapped: bool = True
+    """Whether the files of the checkpoint are mapped. If not, each thread holds the whole files of its layer in memory.
+    The embedding is then one slice, and layers are always loaded as a whole, so that no file is read several times."""
+    is_rounded: bool = False
+    """Whether a thread makes a rounded copy of each tensor or slice before it loads it."""
+    has_tied_copies: bool = True
+    """Whether the copies of a tied embedding in other layers are compared with it."""
 
     @property
     def threads(self) -> int:
@@ -63,7 +71,7 @@ class WritingMemory:
     @property
     def by_tensor(self) -> bool:
         """Whether the tensors of a layer are loaded one by one, because whole layers would exceed the limit."""
-        return self._bytes(1, self._largest_layer) > self.limit_bytes
+        return self.is_mapped and self._bytes(1, self._largest_layer) > self.limit_bytes
 
     @property
     def limit_bytes(self) -> int:
@@ -80,19 +88,21 @@ class WritingMemory:
         return self._bytes(threads, self._largest_tensor if self.by_tensor else self._largest_layer)
 
     def _bytes(self, threads: int, layer: int) -> int:
-        """Return the bytes in memory if `layer` elements of a layer are loaded together."""
+        """Return the bytes in memory if each thread loads `layer` elements of a layer together."""
         masters = 4 if self.has_masters else 0
         sliced = [each for each in self.parameters if _is_sliced(each)]
-        copies = 1 + max((len(each.tied_layers) for each in sliced), default=0)
+        copies = 1 + max((len(each.tied_layers) for each in sliced if self.has_tied_copies), default=0)
         mapped = max(
             (self.stored_bytes + masters) * layer,
             (self.stored_bytes * copies + masters) * self._largest_slice,
         )
         loading = self.copies * self.item_bytes * self._largest_tensor
+        if self.is_rounded:
+            loading += self.item_bytes * max(self._largest_tensor, self._largest_slice)
         if self.has_masters:
-            # The weights, and master weights that are joined from several replicas.
+            # The weights, and master weights that are joined from the files of several replicas.
             loading += (self.stored_bytes + 4) * max(self._largest_tensor, self._largest_slice)
-        # The memory of slices of the embedding is kept for those of an untied head.
+        # The memory of the slices of the embedding is kept for the slices of an untied head.
         kept = self._largest_slice if len(sliced) > 1 else 0
         return (threads + 1) * (max(layer, self._largest_slice) + kept) * self.item_bytes + threads * (mapped + loading)
 
@@ -117,7 +127,7 @@ class WritingMemory:
             len(rows) * math.prod(each.shape[1:])
             for each in self.parameters
             if _is_sliced(each)
-            for rows in row_slices(each, self.item_bytes)
+            for rows in row_slices(each, self.item_bytes, is_mapped=self.is_mapped)
         ]
         return max(slices, default=0)
 
@@ -126,18 +136,24 @@ def _is_sliced(parameter: Parameter) -> bool:
     return parameter.placement is Placement.VOCABULARY
 
 
-def row_slices(parameter: Parameter, item_bytes: int, slice_bytes: int = SLICE_BYTES) -> list[range]:
+def row_slices(
+    parameter: Parameter, item_bytes: int, slice_bytes: int = SLICE_BYTES, *, is_mapped: bool = True
+) -> list[range]:
     """Return the rows of consecutive slices of a parameter whose elements have `item_bytes` bytes.
 
-    A slice has at most `slice_bytes` bytes and a quarter of the rows, but at least one row.
+    A slice has at most `slice_bytes` bytes and a quarter of the rows, but at least one row. All slices except the last
+    have the same number of rows. If the files of the checkpoint are not mapped, one slice has all rows, because each
+    slice would read the whole files.
     """
+    if not is_mapped:
+        return [range(parameter.shape[0])]
     rows, row_bytes = parameter.shape[0], item_bytes * math.prod(parameter.shape[1:])
     count = max(1, min(slice_bytes // row_bytes, -(-rows // _LEAST_SLICES)))
     return [range(start, min(start + count, rows)) for start in range(0, rows, count)]
 
 
 def reordering_copies(family: Family | None) -> int:
-    """Return the number of further copies of a tensor that a thread needs to change the order of the elements."""
+    """Return the number of temporary copies of a tensor that a thread makes to change the order of the elements."""
     return 2 if family is not None and family.reorders else 0
 
 

@@ -10,12 +10,15 @@ from typing import Any
 
 import pytest
 import torch
+from fabricated_megatron import fabricate_layers
 from fabricated_training import stage
 from random_checkpoint import ROWS, random_checkpoint, random_whole
 from safetensors.torch import load_file
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from bloomery.checkpoint.drift import DriftError
+from bloomery.checkpoint.foreign.layer_files import LayerFiles
+from bloomery.checkpoint.foreign.open_pickle import open_pickle
 from bloomery.checkpoint.master_weights import MasterWeights
 from bloomery.checkpoint.optimizer_state import MASTER
 from bloomery.checkpoint.weights import Checkpoint
@@ -179,6 +182,50 @@ def test_no_load_of_the_embedding_allocates_more_than_a_slice(tmp_path, dtype):
         with _Allocations() as allocations:
             load.load(memory)
         assert max(allocations.sizes) == load.reusable_counts[0] * getattr(torch, dtype).itemsize
+
+
+def test_the_slices_of_embedding_and_head_use_the_memory_of_two_slices(tmp_path):
+    checkpoint = random_checkpoint(tmp_path / "checkpoint", configuration({"tied_embeddings": False}))
+    sliced = [load for load in loads(checkpoint, "bfloat16", 50, ROWS) if len(load.reusable_counts) == 1]
+    assert len(sliced) == 2 * 16
+    memory = WeightMemory(2 * count for load in sliced for count in load.reusable_counts)
+    used, written = set(), []
+    for load in sliced:
+        loaded = load.load(memory)
+        used |= {tensor.untyped_storage().data_ptr() for tensor in loaded}
+        for tensor in written:
+            memory.give(tensor)
+        written = loaded
+    # The last slice of the embedding has only 18 rows, but it uses the memory of a whole slice.
+    assert len(used) == 2
+
+
+def test_files_that_cannot_be_mapped_are_not_read_for_each_slice(tmp_path, monkeypatch):
+    opened, written = Counter[str](), {}
+
+    def count(path: Path) -> Any:
+        opened[path.name] += 1
+        return open_pickle(path)
+
+    monkeypatch.setattr("bloomery.checkpoint.foreign.layer_files.open_pickle", count)
+    for zipped, readings in ((True, 12 + 1), (False, 1 + 1)):
+        made = fabricate_layers(tmp_path / f"zipped-{zipped}", zipped=zipped)
+        checkpoint = LayerFiles(made.folder)
+        assert checkpoint.is_mapped == zipped
+        found = loads_of(
+            checkpoint,
+            checkpoint.parameters,
+            checkpoint.model.heads,
+            family_for_export(checkpoint.model),
+            "bfloat16",
+            checkpoint.rows - 1,
+            slice_bytes=checkpoint.rows // 12 * 2 * checkpoint.model.hidden_size,
+        )
+        opened.clear()
+        written[zipped] = write_weights(made.folder, found, "bfloat16", 40_000, 2)
+        # The embedding's file also holds the embedding LayerNorm, which is loaded on its own.
+        assert {opened[made.path(1, rank).name] for rank in range(made.ranks)} == {readings}
+    assert written[True] == written[False]
 
 
 @pytest.mark.parametrize("by_tensor", [False, True])

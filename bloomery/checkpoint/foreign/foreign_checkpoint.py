@@ -10,6 +10,7 @@ import copy
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -17,6 +18,7 @@ from bloomery.base.errors import CheckFailedError, InputError
 from bloomery.base.progress import track
 from bloomery.checkpoint.drift import DriftError
 from bloomery.checkpoint.foreign.arguments import Arguments
+from bloomery.checkpoint.foreign.open_pickle import can_be_mapped
 from bloomery.checkpoint.foreign.places import POSITIONS, WORDS, Places
 from bloomery.checkpoint.merge import assemble, bits_equal, greatest_difference, narrowed
 from bloomery.contracts.file_entry import FileEntry
@@ -71,7 +73,7 @@ class ForeignCheckpoint(ABC):
         self.folder, self.arguments, self.places = folder, arguments, places
         self.ranks, self.dtype, self.on_drift = ranks, dtype, on_drift
         self.stored_dtype = dtype
-        """Data type of the tensors in the files. `dtype` is the type to which they are rounded."""
+        """Data type of the tensors in the files. It differs from `dtype` if the tensors are rounded."""
         self.model = arguments.network(
             places.embedding_keys, layers=len(places.blocks), learned_rows=learned_rows, tied=places.head is None
         )
@@ -117,6 +119,11 @@ class ForeignCheckpoint(ABC):
     def _check_layer(self, number: int, parameters: Sequence[Parameter]) -> None:
         """Check that the files of a layer hold no tensor other than those of `parameters`."""
 
+    @cached_property
+    def is_mapped(self) -> bool:
+        """Whether all files can be memory-mapped. If not, each reader reads whole files into memory."""
+        return all(map(can_be_mapped, self.paths()))
+
     def another_reader(self) -> ForeignCheckpoint:
         """Return this checkpoint, opened again, so that another thread can read it at the same time."""
         return copy.copy(self)
@@ -128,7 +135,7 @@ class ForeignCheckpoint(ABC):
         """
 
     def rounded(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Return a tensor of a file, or a part of it, in the type of the checkpoint's weights."""
+        """Return a tensor of a file, or a part of it, rounded to `dtype`."""
         return tensor
 
     def inspect(self) -> None:

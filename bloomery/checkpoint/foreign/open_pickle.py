@@ -58,6 +58,11 @@ class StandIn:
             self.values = state
 
 
+def can_be_mapped(path: Path) -> bool:
+    """Return whether the file can be memory-mapped. Files in torch's format before version 1.6 cannot."""
+    return zipfile.is_zipfile(path)
+
+
 def open_pickle(path: Path) -> dict[str, Any]:
     """Open a file of `torch.save`. Its tensors stay on the disk until they are read.
 
@@ -70,7 +75,7 @@ def open_pickle(path: Path) -> dict[str, Any]:
     import torch
 
     try:
-        mapped = zipfile.is_zipfile(path)
+        mapped = can_be_mapped(path)
         names = _global_names(path, mapped)
         refused = sorted(name for name in names if not _has_stand_in(name) and not _is_torch(name))
         stand_ins = [(type("StandIn", (StandIn,), {}), name) for name in sorted(names) if _has_stand_in(name)]

@@ -99,7 +99,7 @@ class Universal(ForeignCheckpoint):
         return [_tensor(self.unchanged(path))]
 
     def rounded(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Return a tensor of a file, or a part of it, in the type of the checkpoint's weights."""
+        """Return a tensor of a file, or a part of it, rounded to `dtype`."""
         import torch
 
         return tensor if self._rounded_to is None else tensor.to(getattr(torch, self._rounded_to))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -107,12 +108,30 @@ def test_mapped_files_and_master_weights_are_counted(bloom: RunConfig) -> None:
     assert masters.bytes_with(1) == (2 * 4 + 2 + 4 + 2 + 4) * tensor <= masters.limit_bytes
 
 
+def test_files_that_are_not_mapped_are_counted_as_a_whole(bloom: RunConfig) -> None:
+    unmapped = replace(writing(bloom), is_mapped=False, has_tied_copies=False)
+    # One embedding is loaded from its files, and one layer or embedding is written.
+    assert unmapped.bytes_with(1) == 3 * 2 * BLOOM_EMBEDDING <= unmapped.limit_bytes
+    assert unmapped.threads == 1
+    # Loading the tensors one by one would read the files of a layer several times.
+    assert not replace(unmapped, has_masters=True).by_tensor
+
+
+def test_the_rounded_copy_of_each_thread_is_counted() -> None:
+    values = {"model__hidden_size": 1024, "model__padded_vocabulary_size": 250_880, "model__heads": 16}
+    exact = replace(writing(validate_config(changed(**values), where="my.yaml")), stored_bytes=4)
+    rounded = replace(exact, is_rounded=True)
+    # A slice has a quarter of the rows, which is more than the largest tensor of a layer.
+    assert rounded.bytes_with(2) - exact.bytes_with(2) == 2 * 2 * 62_720 * 1024
+
+
 def test_slices_contain_every_row_once_and_at_least_one_row(bloom: RunConfig) -> None:
     words = declare(bloom.model, 250_880)[0]
     slices = row_slices(words, 2)
     assert [row for each in slices for row in each] == list(range(250_880))
     assert max(map(len, slices)) * 14_336 * 2 <= SLICE_BYTES
     assert row_slices(words, 2, slice_bytes=1)[:2] == [range(1), range(1, 2)]
+    assert row_slices(words, 2, is_mapped=False) == [range(250_880)]
 
 
 @pytest.mark.parametrize("name", GPTS)
