@@ -71,7 +71,8 @@ def loads_of(
 ) -> list[Load]:
     """Return the tensors to write, grouped by the pipeline layer whose files hold them.
 
-    The embedding and an untied head, which have pipeline layers of their own, are divided into slices.
+    The embedding and an untied head, which have pipeline layers of their own, are divided into slices if the files are
+    mapped.
 
     Args:
         source: the checkpoint.

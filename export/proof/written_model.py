@@ -51,7 +51,7 @@ class _Pass:
     hidden: torch.Tensor
     """[samples, length, hidden]."""
     spans: list[Span]
-    """Spans of the samples. All samples of one length use the same objects."""
+    """Spans of the samples. Batches of the same shape share these objects."""
 
 
 class WrittenModel:
