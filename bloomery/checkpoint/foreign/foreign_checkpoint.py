@@ -7,7 +7,6 @@ changes later is an error. Replicas on the tensor ranks must be equal. If they a
 from __future__ import annotations
 
 import copy
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from functools import cached_property
@@ -92,7 +91,6 @@ class ForeignCheckpoint(ABC):
         self.drift: dict[str, float] = {}
         """Greatest difference between two replicas of each parameter whose replicas differ."""
         self._stamps: dict[Path, tuple[int, int]] = {}
-        self._lock = threading.Lock()
 
     def _check_divisible(self) -> None:
         uneven = [parameter.name for parameter in self.parameters if not parameter.is_divisible(self.ranks)]
