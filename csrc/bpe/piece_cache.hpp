@@ -66,7 +66,11 @@ class PieceCache {
   private:
     static constexpr std::size_t SLOTS = std::size_t{1} << 19;  // 16 MiB
     static constexpr std::size_t MOST_USED = SLOTS / 2;
+#ifdef BLOOMERY_CACHE_WORDS
+    static constexpr std::size_t ARENA = BLOOMERY_CACHE_WORDS;  // a test fills a small cache
+#else
     static constexpr std::size_t ARENA = std::size_t{1} << 22;  // words of 4 bytes; 16 MiB
+#endif
     static constexpr std::size_t INLINE_BYTES = 15, INLINE_TOKENS = 3;
 
     // The key of a short piece (up to INLINE_BYTES) is the piece itself, with its length in the last byte. The key of a

@@ -39,15 +39,20 @@ def folded(values: Iterable[int]) -> tuple[int, int]:
     return count, state
 
 
-def compile_driver(driver: Path, sources: Iterable[str], folder: Path) -> Path:
-    """Compile `driver` and the files `sources` of csrc/ to a program in `folder`. Skip the test without a compiler."""
+def compile_driver(driver: Path, sources: Iterable[str], folder: Path, *defines: str) -> Path:
+    """Compile `driver` and the files `sources` of csrc/ to a program in `folder`. Skip the test without a compiler.
+
+    `defines` are macros such as `NAME=1`.
+    """
     if COMPILER is None:
         assert "CI" not in os.environ, "continuous integration must have a C++ compiler"
         pytest.skip("no C++ compiler")
     program = folder / driver.stem
     files = [str(driver), *(str(ROOT / "csrc" / source) for source in sources)]
     done = subprocess.run(
-        [COMPILER, *FLAGS, f"-I{ROOT}/csrc", *files, "-o", str(program)], capture_output=True, text=True
+        [COMPILER, *FLAGS, *(f"-D{each}" for each in defines), f"-I{ROOT}/csrc", *files, "-o", str(program)],
+        capture_output=True,
+        text=True,
     )
     if done.returncode and "sanitize" in done.stderr and "CI" not in os.environ:
         pytest.skip(f"the compiler has no sanitizers: {done.stderr[-200:]}")

@@ -18,12 +18,15 @@ from data_prep.tokenizer.pre_tokenizer import PRESETS
 pytestmark = pytest.mark.slow
 
 ORDER = np.arange(256)
+CACHE_WORDS = 1 << 14
+"""Size of the encoder's cache in the compiled driver, in words of 4 bytes. The extension module has 4,194,304 words."""
 
 
 @pytest.fixture(scope="module")
 def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
     main = Path(__file__).parent / "sanitize/driver.cpp"
-    return compile_driver(main, kernel_sources("bpe"), tmp_path_factory.mktemp("sanitize"))
+    cache = f"BLOOMERY_CACHE_WORDS={CACHE_WORDS}"
+    return compile_driver(main, kernel_sources("bpe"), tmp_path_factory.mktemp("sanitize"), cache)
 
 
 def sanitized(driver: Path, documents: list[bytes]) -> list[str]:
@@ -96,8 +99,9 @@ def test_so_many_pairs_that_the_trainer_lowers_its_minimum_and_removes_dead_pair
 
 
 def test_more_pieces_than_the_cache_of_the_encoder_holds(driver: Path) -> None:
-    """The cache holds 16 MiB of pieces with their tokens. When it is full, it is emptied."""
+    """The cache holds the bytes and the tokens of pieces. When it is full, it is emptied."""
     generator = random.Random(4)
-    words = ("".join(generator.choices("abcdefghijklmnop", k=118)) for _ in range(40_000))
+    # The bytes of a word alone take 30 words of the cache, so the cache is emptied several times.
+    words = ("".join(generator.choices("abcdefghijklmnop", k=118)) for _ in range(10 * CACHE_WORDS // 30))
     documents = [" ".join(words).encode(), b"a short one"]
     assert sanitized(driver, documents) == list(expected(documents))
