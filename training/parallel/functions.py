@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
-from torch.nn import functional
 
 from training.parallel.collectives import all_gather, all_reduce, reduce_scatter
+from training.parallel.products import linear, matmul
 
 SEQUENCE = 1
 """Dimension of the sequence. Activations are [batch, length, hidden]."""
@@ -88,16 +88,16 @@ class _GatherLinear(torch.autograd.Function):
     ) -> torch.Tensor:
         ctx.save_for_backward(x, weight)
         ctx.group, ctx.has_bias = group, bias is not None
-        return functional.linear(all_gather(x, group, SEQUENCE), weight, bias)
+        return linear(all_gather(x, group, SEQUENCE), weight, bias)
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None, None]:
         x, weight = ctx.saved_tensors
         grad = grads[0]
-        grad_x = reduce_scatter(grad @ weight, ctx.group, SEQUENCE)
+        grad_x = reduce_scatter(matmul(grad, weight), ctx.group, SEQUENCE)
         rows = grad.reshape(-1, grad.size(-1))
         whole = all_gather(x, ctx.group, SEQUENCE).view(-1, x.size(-1))
-        return grad_x, rows.t() @ whole, rows.sum(dim=0) if ctx.has_bias else None, None
+        return grad_x, matmul(rows.t(), whole), rows.sum(dim=0) if ctx.has_bias else None, None
 
 
 class _SumGradients(torch.autograd.Function):

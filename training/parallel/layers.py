@@ -19,6 +19,7 @@ from training.parallel.functions import (
     reduce_scatter_from_tensor_parallel,
 )
 from training.parallel.mesh import Mesh
+from training.parallel.products import linear
 
 
 def _sharded(*shape: int) -> nn.Parameter:
@@ -38,7 +39,7 @@ def _column(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, me
         return gather_linear(x, weight, bias, mesh.tensor_group)
     if mesh.tensor_size > 1:
         x = copy_to_tensor_parallel(x, mesh.tensor_group)
-    return functional.linear(x, weight, bias)
+    return linear(x, weight, bias)
 
 
 def _leave(partial: torch.Tensor, mesh: Mesh) -> torch.Tensor:
@@ -88,8 +89,8 @@ class RowParallelLinear(nn.Module):
         `bias` must then be a result of `sum_gradients`, because each rank has only the gradient of its own part.
         """
         if self.mesh.tensor_size == 1:
-            return functional.linear(x, self.weight, bias)
-        return _leave(functional.linear(x, self.weight), self.mesh) + bias
+            return linear(x, self.weight, bias)
+        return _leave(linear(x, self.weight), self.mesh) + bias
 
 
 class VocabularyParallelEmbedding(nn.Module):

@@ -60,7 +60,8 @@ def test_the_final_checkpoint_of_a_killed_training_is_byte_identical(
         last = chain[-1]
         assert [each.status for each in chain[:-1]] == ([] if killed is None else [SegmentStatus.CRASHED])
         assert last.checkpoint is not None
-        assert last.first_iteration == (1 if killed is None else 5)
+        # The kill may come before the asynchronous save after iteration 4 is complete.
+        assert last.first_iteration in ((1,) if killed is None else (3, 5))
         found.append(_files(segments.paths.checkpoints / last.checkpoint))
     undisturbed, resumed = found
     assert "manifest.json" in undisturbed

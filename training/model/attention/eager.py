@@ -9,6 +9,7 @@ import torch
 
 from training.model.alibi import attention_bias
 from training.model.attention.heads import Attend, Heads
+from training.parallel.products import matmul
 
 
 def build(heads: Heads) -> Attend:
@@ -17,10 +18,10 @@ def build(heads: Heads) -> Attend:
     def attend(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
         bias = attention_bias(heads, query.size(1), query.dtype, query.device)
         query, key, value = (part.transpose(1, 2) for part in (query, key, value))
-        scores = query @ key.transpose(-1, -2)
+        scores = matmul(query, key.transpose(-1, -2))
         if heads.scale != 1.0:
             scores = scores * heads.scale
         # torch computes the softmax of 16-bit values in fp32 internally.
-        return ((scores + bias).softmax(dim=-1) @ value).transpose(1, 2)
+        return matmul((scores + bias).softmax(dim=-1), value).transpose(1, 2)
 
     return attend
