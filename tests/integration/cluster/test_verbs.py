@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 from slurm_cluster import SlurmCluster
-from slurm_workflow import bloomery, end_workflows, slurm_workflow
+from slurm_workflow import FOUR_RANKS_SITE, bloomery, end_workflows, slurm_workflow
 from workflow_support import ROOT, Workflow
 
 from bloomery.commands.doctor_checks import FindingState, site
@@ -33,7 +33,7 @@ def test_init_detects_a_site_and_a_rehearsal_of_the_sample_runs_on_it(cluster: S
     config = yaml.safe_load((tmp_path / "sample.rehearsal.yaml").read_text())
     # The data are made on this machine: only training is rehearsed, and other tests make data on the cluster.
     Workflow(tmp_path, config).run("index")
-    workflow = slurm_workflow(cluster, tmp_path, config)
+    workflow = slurm_workflow(cluster, tmp_path, config, site=FOUR_RANKS_SITE)
     try:
         workflow.run("finish_training", "--set-resources", "train_segment:runtime=20")
     finally:
