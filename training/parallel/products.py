@@ -2,7 +2,8 @@
 
 A CPU without 16-bit instructions, such as one with AVX2 but without AVX-512, computes products of bf16 or fp16 matrices
 12 times as slowly as products of fp32 matrices. On such a CPU, these functions cast the factors to fp32 and round the
-result. Kernels for 16-bit types also add in fp32 and round once, so only the order of the sums differs.
+result. Kernels for 16-bit types also add in fp32 and round once, so only the order of the sums differs. With
+`activation_checkpointing: selective`, the kept products are in fp32 on such a CPU.
 """
 
 from __future__ import annotations

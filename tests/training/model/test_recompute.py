@@ -10,6 +10,7 @@ from fabricated_training import stage
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from bloomery.config.stages import TrainStage
+from training.parallel import products as products_module
 
 
 class Products(TorchDispatchMode):
@@ -49,14 +50,21 @@ def _run(mesh: Any, what: str, changes: dict[str, Any]) -> tuple[torch.Tensor, l
     return y, [grad for grad in grads if grad is not None], counted.products, counted.attentions
 
 
+@pytest.mark.parametrize("in_fp32", [False, True], ids=["native", "fp32-products"])
 @pytest.mark.parametrize(
     "changes", [{}, {"positions": "rotary", "activation": "swiglu"}], ids=["bloom", "rotary-swiglu"]
 )
-def test_recomputation_changes_no_bit_of_a_gradient(mesh: Any, changes: dict[str, Any]) -> None:
-    """Each of the four products needs two in the backward pass. Full recomputation repeats all but the last product."""
+def test_recomputation_changes_no_bit_of_a_gradient(
+    mesh: Any, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], in_fp32: bool
+) -> None:
+    """Each of the four products needs two in the backward pass.
+
+    Full recomputation repeats all but the last product. If bf16 products are computed in fp32, it repeats all.
+    """
+    monkeypatch.setattr(products_module, "_is_slow", lambda dtype, device: in_fp32 and dtype is torch.bfloat16)
     kept, grads, products, attentions = _run(mesh, "none", changes)
     assert (products, attentions, len(grads)) == (8, 0, 13)
-    for what, again, attention_again in (("full", 3, 1), ("selective", 0, 0)):
+    for what, again, attention_again in (("full", 3 + in_fp32, 1), ("selective", 0, 0)):
         output, found, total, total_attentions = _run(mesh, what, changes)
         assert torch.equal(output, kept)
         assert all(torch.equal(a, b) for a, b in zip(found, grads, strict=True))
