@@ -178,9 +178,9 @@ class OptimizerState:
         """Entries of the files that do not depend on the layout."""
 
     def close(self) -> None:
-        """Close the files, so that their content is no longer in the memory of this process.
+        """Unmap all files. The next read maps the files that it needs again.
 
-        The next read opens them again. No other thread may read at the same time.
+        No other thread may read at the same time.
         """
         self._parts.clear()
 

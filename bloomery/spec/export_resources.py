@@ -1,8 +1,7 @@
 """Compute the memory, the threads and the time that the export of a model needs.
 
-The export writes a few layers at a time and proves one layer at a time, so its memory does not depend on the number of
-layers.
-`bench/export.py` compares the computed memory with that of real exports.
+The export writes a few layers at a time and proves one layer at a time. Its memory does not depend on the number of
+layers. `bench/export.py` compares the computed memory with that of real exports.
 """
 
 from __future__ import annotations
