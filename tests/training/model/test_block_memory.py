@@ -21,11 +21,13 @@ UNSTABLE: dict[str, Any] = {"stable_attention": False}
 def _kept(mesh: Any, run: TrainStage) -> tuple[int, int]:
     """Return the bytes that a forward pass keeps, including the input but not the output, and the input's bytes."""
     from training.model.block import TransformerBlock
+    from training.model.dropout import DropoutNumbers
     from training.model.kernels import kernels_here
 
     dtype = torch.bfloat16 if run.training.precision == "bf16" else torch.float32
     kernels = kernels_here(run.model, run.training, mesh.device)
-    block = TransformerBlock(mesh, run.model, run.training, kernels).to(dtype)
+    dropout = DropoutNumbers(run.training.dropout, mesh.device)
+    block = TransformerBlock(mesh, run.model, run.training, kernels, 2, dropout).to(dtype)
     shape = run.training.batch.micro_batch_size, run.model.sequence_length, run.model.hidden_size
     x = torch.randn(shape, dtype=dtype, requires_grad=True)
     # The first call creates the tensors that all blocks share: ALiBi's bias or the rotation.
