@@ -124,7 +124,4 @@ def _of_failures(config: RunConfig) -> list[Notice]:
 
 def _of_engine(config: RunConfig) -> list[Notice]:
     reason = "a run with this setting can be planned, but not trained yet"
-    return [
-        Notice(what.split(" ")[0], what.partition(" ")[2] or None, reason)
-        for what in untrainable(config.model, config.training)
-    ]
+    return [Notice(what.split(" ")[0], what.partition(" ")[2] or None, reason) for what in untrainable(config.model)]

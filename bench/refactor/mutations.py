@@ -91,6 +91,13 @@ PLAUSIBLE: dict[str, list[Any]] = {
     "training.optimizer.decay_samples": _SAMPLES,
     "training.optimizer.decay_tokens": [1000, 260_000_000_000],
     "training.optimizer.kind": ["adam", "sgd", "lamb", "muon"],
+    "training.optimizer.lamb": [
+        {"dialect": "floor"},
+        {"dialect": "innovation", "norms": "stale"},
+        {"dialect": "embedding_gain", "alpha": 0.5},
+        {"use_nvlamb": True},
+        {"dialect": "floor", "use_nvlamb": True},
+    ],
     "training.optimizer.min_learning_rate": [0.0, 1.0e-5, 1.0],
     "training.optimizer.momentum": [0.5, 0.9],
     "training.optimizer.schedule": ["cosine", "linear", "constant", "wsd", "step"],

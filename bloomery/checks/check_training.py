@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from bloomery.base.errors import InputError
 from bloomery.checks.check_batch import MOST_SIZES, batch_contradictions, has_countable_steps
+from bloomery.checks.check_optimizer import lamb_contradictions
 from bloomery.checks.check_schedule import schedule_contradictions
 from bloomery.config.section import Contradiction
 from bloomery.spec.learning_rate import decay_start
@@ -20,7 +21,12 @@ if TYPE_CHECKING:
 
 def section_contradictions(training: TrainingConfig) -> list[Contradiction]:
     """Find keys of `training` that are each valid but contradict each other."""
-    return [*batch_contradictions(training), *schedule_contradictions(training), *_of_engine(training)]
+    return [
+        *batch_contradictions(training),
+        *schedule_contradictions(training),
+        *lamb_contradictions(training.optimizer),
+        *_of_engine(training),
+    ]
 
 
 def refuse_contradictions(training: TrainingConfig, *, where: str) -> None:
@@ -302,21 +308,21 @@ def _of_kernels(config: RunConfig) -> list[Contradiction]:
     training, model = config.training, config.model
     kernels, section = training.kernels, "training.kernels"
     problems = []
+    if training.dropout.attention > 0 and kernels.attention not in ("auto", "eager"):
+        keys: tuple[str, ...] = (f"{section}.attention", "training.dropout.attention")
+        message = (
+            f"{keys[0]} {kernels.attention!r} cannot be used with {keys[1]}: its kernel does not return the attention "
+            "weights, and its own random numbers would depend on the layout"
+        )
+        problems.append(Contradiction(message, keys, kernels.attention, "auto or eager"))
     if kernels.attention == "flash" and training.precision == "fp32":
-        keys: tuple[str, ...] = (f"{section}.attention", "training.precision")
+        keys = (f"{section}.attention", "training.precision")
         message = f"{keys[0]} 'flash' does not support training.precision 'fp32'"
         problems.append(Contradiction(message, keys, "flash", "auto, sdpa or eager"))
     if kernels.attention == "flash" and model.head_size % 8:
         keys = (f"{section}.attention", "model.hidden_size", "model.heads")
         message = f"{keys[0]} 'flash' needs a head size that is a multiple of 8, not {model.head_size}"
         problems.append(Contradiction(message, keys, "flash", "auto, sdpa or eager"))
-    if training.dropout.attention > 0 and kernels.attention not in ("auto", "eager"):
-        keys = (f"{section}.attention", "training.dropout.attention")
-        message = (
-            f"{keys[0]} {kernels.attention!r} cannot be used with {keys[1]}: its kernel does not return the attention "
-            "weights, and its own random numbers would depend on the layout"
-        )
-        problems.append(Contradiction(message, keys, kernels.attention, "auto or eager"))
     if kernels.optimizer == "apex" and training.optimizer.kind != "adam":
         keys = (f"{section}.optimizer", "training.optimizer.kind")
         message = f"{keys[0]} 'apex' supports only training.optimizer.kind 'adam', not {training.optimizer.kind!r}"

@@ -26,19 +26,21 @@ def suggestion(location: Location, model: type[BaseModel], value: Any = None) ->
     The suggestion is the key that was probably meant. If no key is similar, it lists the keys of the section, or
     names the page that lists them if there are many. It is empty if the section has no keys.
 
-    These candidates are tried in this order: the same name in another section, the name that another project gives to a
-    key, a similar name in the same section, a similar name anywhere. If `value` is a mapping, keys that are sections
+    These candidates are tried in this order: the name that another project gives to a key of the same section, the same
+    name in another section, the name that another project gives to any key, a similar name in the same section, a
+    similar name anywhere. If `value` is a mapping, keys that are sections
     are preferred to keys that hold a single value.
     """
     wrong, section = str(location[-1]), location[:-1]
     known = list(key_paths(model))
     own = _names_at(model, section)
     same = [path for path in known if _last(path) == wrong and path != _pattern(location)]
-    if same and wrong not in own:
+    other = key_known_as(f"{section[-1]}.{wrong}" if section else wrong) or key_known_as(wrong)
+    is_near = other is not None and other[0].rpartition(".")[0] == _pattern(section)
+    if not is_near and same and wrong not in own:
         return f"; did you mean {_nearest(same, section, model, value)!r}?"
     if wrong in {_last(path) for path in known if path == _pattern(location)}:
         return "; only sources of another kind have this key, so remove it or change `kind`"
-    other = key_known_as(f"{section[-1]}.{wrong}" if section else wrong) or key_known_as(wrong)
     if other is not None and other[0] in known:
         key, note = other
         return f"; did you mean {_in_place(key, section)!r}?{f' ({note})' if note else ''}"

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
+from bloomery.config.lamb import LambConfig
 from bloomery.config.section import Count, NotBool, Positive, Section
 from bloomery.config.training_loop import (
     CheckpointConfig,
@@ -114,8 +115,10 @@ class OptimizerConfig(Section):
     """Optimizer and learning-rate schedule. The lengths of the schedule are stated in samples or in tokens."""
 
     kind: Literal["adam", "sgd", "lamb"] = "adam"
-    """Kind of optimizer. `adam`: Adam with decoupled weight decay. `sgd`: SGD. `lamb`: LAMB, which `bloomery plan` can
-    plan but Bloomery cannot train with yet."""
+    """Kind of optimizer. `adam`: Adam with decoupled weight decay. `sgd`: SGD. `lamb`: LAMB for large batches, whose
+    variants the section `lamb` selects."""
+    lamb: LambConfig = LambConfig()
+    """Variant of LAMB. This section is only allowed with `kind: lamb`."""
     learning_rate: Annotated[float, Field(gt=0, examples=[6e-5]), NotBool]
     """Peak learning rate, which is reached at the end of the warm-up."""
     min_learning_rate: Annotated[float, Field(ge=0), NotBool] = 0.0

@@ -126,6 +126,11 @@ RULES = (
         Policy.BOUNDARY,
         "new values apply from the next update on, and the moments are kept",
     ),
+    Rule(
+        ("training.optimizer.lamb",),
+        Policy.BOUNDARY,
+        "new values apply from the next update on, and the moments are kept; a dialect with other moments is refused",
+    ),
     Rule(("training.dropout",), Policy.BOUNDARY, "new probabilities apply from the next iteration on"),
     Rule(("training.precision",), Policy.NEVER, "the saved weights have the data type of the old precision"),
     Rule(

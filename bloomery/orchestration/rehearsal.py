@@ -43,7 +43,7 @@ def rehearsal(config: RunConfig, site: Site, nodes: int) -> dict[str, Any]:
         ConfigError: the run can be planned but not trained, or `nodes` is above 1 and the site's file does not state
             the number of processes per node.
     """
-    refuse_untrainable(config.model, config.training)
+    refuse_untrainable(config.model)
     training = config.training
     tensor, pipeline, data = layout(training.parallel, processes(training.parallel, site, nodes), _ranks_of(site))
     values: dict[str, Any] = config.model_dump(mode="json", exclude_unset=True)

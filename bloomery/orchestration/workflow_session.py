@@ -121,7 +121,7 @@ class WorkflowSession:
         """Raise ConfigError if the graph contains a training or an export that this version does not support."""
         config = self._plan.config
         if self.training_wanted:
-            refuse_untrainable(config.model, config.training)
+            refuse_untrainable(config.model)
         if self.export_wanted:
             if not config.export.enabled:
                 raise ConfigError(

@@ -60,8 +60,9 @@ def deepspeed_json(training: TrainingConfig) -> dict[str, Any]:
         },
         "data_types": {"grad_accum_dtype": accumulation},
         "communication_data_type": accumulation,
-        # DeepSpeed's list of tested optimizers lacks SGD. SGD updates each element alone, so it works on a flat shard.
-        "zero_allow_untested_optimizer": training.optimizer.kind == "sgd",
+        # DeepSpeed's list of tested optimizers lacks SGD and our LAMB. SGD updates each element alone, so it works on a
+        # flat shard. LAMB knows which parameters are in the shard.
+        "zero_allow_untested_optimizer": training.optimizer.kind in ("sgd", "lamb"),
         # The replicas of a stage share the work of writing its layers.
         "checkpoint": {"parallel_write": {"pipeline_stage": True}},
         "steps_per_print": 1_000_000_000,

@@ -25,7 +25,8 @@ GRADIENT_BYTES = 4
 MASTER_BYTES = 4
 """Bytes of a parameter's fp32 master weight. In fp32 precision too, DeepSpeed holds a flat copy of the weights."""
 MOMENT_BYTES = 4
-"""Bytes of one fp32 moment of a parameter. Adam and LAMB have two, SGD with momentum has one."""
+"""Bytes of one fp32 moment of a parameter. Adam and LAMB have two (LAMB's dialect `innovation` has three), SGD with
+momentum has one."""
 
 RUNTIME_BYTES = 2 * 2**30
 """Bytes of the CUDA context, NCCL's channels and the allocator's rounding. The value is an assumption."""
@@ -37,7 +38,7 @@ def moment_count(optimizer: OptimizerConfig) -> int:
     """Return the number of fp32 moments that the optimizer holds for each parameter."""
     if optimizer.kind == "sgd":
         return 1 if optimizer.momentum else 0
-    return 2
+    return 3 if optimizer.kind == "lamb" and optimizer.lamb.dialect == "innovation" else 2
 
 
 def bytes_per_parameter(precision: str, moments: int = 2) -> int:

@@ -8,24 +8,18 @@ from bloomery.base.errors import ConfigError
 
 if TYPE_CHECKING:
     from bloomery.config.model import ModelConfig
-    from bloomery.config.training import TrainingConfig
 
 
-def untrainable(model: ModelConfig, training: TrainingConfig) -> list[str]:
+def untrainable(model: ModelConfig) -> list[str]:
     """Return the keys and values of a training that this version's engine does not support."""
-    found = {
-        f"model.family {model.family}": model.family != "gpt",
-        f"training.optimizer.kind {training.optimizer.kind}": training.optimizer.kind == "lamb",
-    }
-    return [what for what, lacking in found.items() if lacking]
+    return [] if model.family == "gpt" else [f"model.family {model.family}"]
 
 
-def refuse_untrainable(model: ModelConfig, training: TrainingConfig) -> None:
+def refuse_untrainable(model: ModelConfig) -> None:
     """Raise ConfigError if the engine does not support the run."""
-    if lacking := untrainable(model, training):
+    if lacking := untrainable(model):
         raise ConfigError(
             f"this run can be planned, but not trained yet: {', '.join(lacking)}",
             where="the run's configuration",
-            expected="model.family 'gpt' with training.optimizer.kind 'adam' or 'sgd', as in "
-            "config/models/tr11-176b.yaml",
+            expected="model.family 'gpt', as in config/models/tr11-176b.yaml",
         )

@@ -44,6 +44,7 @@ from training.checkpoint.reference_logits import ReferenceSamples, compute_refer
 from training.checkpoint.seal_checkpoint import CheckpointFolders
 from training.checkpoint.shard_writer import NotFiniteError, ShardWriter
 from training.loop.build_engine import Trainer
+from training.optim.lamb import Lamb
 
 
 @dataclass(frozen=True)
@@ -210,6 +211,8 @@ class CheckpointManager:
         if mesh.data_rank != 0:
             # DeepSpeed saves the weights of replica 0 only.
             self._writer.note_not_finite(not_finite_weight(trainer))
+        if isinstance(optimizer := trainer.engine.optimizer.optimizer, Lamb):
+            optimizer.save_sums()
         with contextlib.redirect_stdout(io.StringIO()):
             trainer.engine.save_checkpoint(str(work.parent), tag=name, save_latest=False)
         if (reference := compute_reference(trainer, self._samples, self._index.vocabulary_size)) is not None:

@@ -17,11 +17,14 @@ from bloomery.checkpoint.master_weights import check_rounded
 from bloomery.checkpoint.merge import part_of
 from bloomery.checkpoint.optimizer_state import MASTER, OptimizerState
 from bloomery.checkpoint.weights import Checkpoint
+from bloomery.config.training import OptimizerConfig
 from bloomery.contracts.checkpoint import CheckpointManifest
 from bloomery.contracts.resume_policy import saved_stage
 from bloomery.spec.weight_files import PRECISION_DTYPES
 from training.loop.build_engine import Trainer
 from training.optim.builder import set_step_count
+from training.optim.lamb import PREVIOUS_SUMS, Lamb
+from training.optim.lamb_passes import moments_of
 
 _SCALE_KEYS = ("cur_scale", "cur_iter", "last_overflow_iter", "cur_hysteresis")
 """State of a dynamic loss scale that is restored. Its limits and window come from the configuration."""
@@ -111,12 +114,11 @@ def _check_moments(trainer: Trainer, checkpoint: Checkpoint, state: OptimizerSta
     if not kinds and manifest.iteration <= manifest.skipped_updates:
         return
     if kinds and not _same_optimizer(trainer, manifest):
-        wanted = "'adam'" if "exp_avg" in kinds else "'sgd' with training.optimizer.momentum above 0"
         raise ConfigError(
             f"the checkpoint's optimizer has the moments {', '.join(sorted(kinds))}",
             where="training.optimizer.kind",
-            expected=f"{wanted}, as in the checkpoint; the moments of the configured optimizer are: "
-            f"{', '.join(expected) or 'none'}",
+            expected=f"{_described(saved_stage(manifest).training.optimizer)}, as in the checkpoint; the moments of "
+            f"the configured optimizer are: {', '.join(expected) or 'none'}",
         )
     raise CheckFailedError(
         f"the optimizer state has the moments {', '.join(sorted(kinds)) or 'none'} and the step count {state.step}",
@@ -126,9 +128,18 @@ def _check_moments(trainer: Trainer, checkpoint: Checkpoint, state: OptimizerSta
 
 
 def _same_optimizer(trainer: Trainer, manifest: CheckpointManifest) -> bool:
-    """Whether the checkpoint was trained with the configured kind of optimizer and the configured momentum."""
+    """Whether the checkpoint was trained with the configured kind of optimizer and with the same moments."""
     before, now = saved_stage(manifest).training.optimizer, trainer.stage.training.optimizer
-    return (before.kind, before.momentum) == (now.kind, now.momentum)
+    return _described(before) == _described(now)
+
+
+def _described(optimizer: OptimizerConfig) -> str:
+    """Describe the keys that decide which moments an optimizer has."""
+    if optimizer.kind == "lamb":
+        return f"'lamb' with training.optimizer.lamb.dialect {optimizer.lamb.dialect!r}"
+    if optimizer.momentum:
+        return f"{optimizer.kind!r} with training.optimizer.momentum {optimizer.momentum:g}"
+    return repr(optimizer.kind)
 
 
 def _new_moments(trainer: Trainer, state: OptimizerState) -> dict[str, list[torch.Tensor]]:
@@ -151,6 +162,8 @@ def _new_moments(trainer: Trainer, state: OptimizerState) -> dict[str, list[torc
 def _moments_of(trainer: Trainer) -> tuple[str, ...]:
     """Return the names of the moments that the configured optimizer keeps."""
     optimizer = trainer.stage.training.optimizer
+    if optimizer.kind == "lamb":
+        return moments_of(optimizer)
     if optimizer.kind == "adam":
         return "exp_avg", "exp_avg_sq"
     return ("momentum_buffer",) if optimizer.momentum else ()
@@ -161,7 +174,11 @@ def _take_counters(trainer: Trainer, manifest: CheckpointManifest, state: Optimi
     engine = trainer.engine
     # Without a step count, the optimizer has not made an update, or it does not count updates. Set the count to 0 then,
     # because a damaged checkpoint that was loaded before may have set another count.
-    set_step_count(engine.optimizer.optimizer, int(state.step or 0))
+    base = engine.optimizer.optimizer
+    set_step_count(base, int(state.step or 0))
+    if isinstance(base, Lamb):
+        options = next((group.options for group in state.settings.groups.values()), {})
+        base.load_sums(options.get(PREVIOUS_SUMS))
     engine.global_steps = manifest.iteration
     engine.global_samples = manifest.consumed_samples
     scaler = getattr(engine.optimizer, "loss_scaler", None)

@@ -14,6 +14,8 @@ from bloomery.spec.deepspeed_json import deepspeed_json
 from training.model.initialize import initialize
 from training.model.pipeline import BloomPipeline
 from training.optim.builder import build_optimizer, parameter_groups
+from training.optim.earlier_groups import copy_weights_of_earlier_groups
+from training.optim.segment_map import segment_map
 from training.optim.tied_weights import keep_tied_weights_equal
 from training.optim.update_gate import UpdateGate
 from training.optim.verify_engine import TYPES, verify_engine
@@ -49,7 +51,7 @@ def build_trainer(stage: TrainStage, mesh: Mesh, vocabulary_rows: int, *, with_i
             have undefined values, and the caller must load a checkpoint or call `draw_initial_weights`.
 
     Raises:
-        ConfigError: training with the configured optimizer is not implemented, or a kernel cannot run on this machine.
+        ConfigError: a kernel cannot run on this machine.
         CheckFailedError: DeepSpeed built an engine that differs from the configuration.
     """
     import deepspeed
@@ -60,7 +62,12 @@ def build_trainer(stage: TrainStage, mesh: Mesh, vocabulary_rows: int, *, with_i
     # Convert the weights first, because the optimizer's groups must hold the converted parameters.
     network.to(TYPES[training.precision])
     groups = parameter_groups(network, training.optimizer, stage.model, vocabulary_rows)
-    optimizer = build_optimizer([dict(group) for group in groups], training.optimizer, network.kernels.optimizer)
+    optimizer = build_optimizer(
+        [dict(group) for group in groups],
+        training.optimizer,
+        network.kernels.optimizer,
+        segment_map(stage, vocabulary_rows, mesh),
+    )
     if training.precision == "fp16" and mesh.device.type == "cpu":
         _allow_fp16_on_cpu()
     _import_muon()
@@ -68,6 +75,7 @@ def build_trainer(stage: TrainStage, mesh: Mesh, vocabulary_rows: int, *, with_i
         engine, *_ = deepspeed.initialize(model=network, optimizer=optimizer, config=deepspeed_json(training))
     verify_engine(engine, training, groups, type(optimizer))
     keep_tied_weights_equal(engine)
+    copy_weights_of_earlier_groups(engine)
     if training.precision == "fp16":
         # DeepSpeed would raise an error for an overflow at the minimum loss scale. The gate handles the overflow
         # instead, as it handles non-finite gradients in other precisions.

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from bloomery.base.errors import ConfigError
 from bloomery.config.model import ModelConfig
 from bloomery.config.training import OptimizerConfig
 from bloomery.spec.groups import optimizer_groups
 from bloomery.spec.parameters import declare
 from bloomery.spec.placement import Parameter
 from training.model.pipeline import BloomPipeline
+from training.optim.lamb import Lamb
+from training.optim.segment_map import SegmentMap
 
 Groups = list[dict[str, Any]]
 """Parameter groups in the format of torch optimizers, with the keys `params` and `weight_decay`."""
@@ -46,22 +46,21 @@ def parameter_groups(
     ]
 
 
-def build_optimizer(groups: Groups, optimizer: OptimizerConfig, kernel: str) -> torch.optim.Optimizer:
+def build_optimizer(
+    groups: Groups, optimizer: OptimizerConfig, kernel: str, where: SegmentMap | None = None
+) -> torch.optim.Optimizer:
     """Build the configured optimizer over `groups`.
 
-    `kernel` names the implementation that `bloomery.spec.choose_kernels` chose.
-
-    Raises:
-        ConfigError: `bloomery plan` supports this kind of optimizer, but training does not.
+    Args:
+        groups: parameter groups from `parameter_groups`.
+        optimizer: configuration of the optimizer.
+        kernel: implementation that `bloomery.spec.choose_kernels` chose.
+        where: segments of this rank's part of the optimizer state, which LAMB needs.
     """
-    builders: dict[str, Callable[[Groups, OptimizerConfig, str], torch.optim.Optimizer]] = {"adam": _adam, "sgd": _sgd}
-    if optimizer.kind not in builders:
-        raise ConfigError(
-            f"training with the optimizer {optimizer.kind!r} is not implemented yet",
-            where="training.optimizer.kind",
-            expected=" or ".join(builders),
-        )
-    return builders[optimizer.kind](groups, optimizer, kernel)
+    if optimizer.kind == "lamb":
+        assert where is not None
+        return Lamb(groups, optimizer, where)
+    return _adam(groups, optimizer, kernel) if optimizer.kind == "adam" else _sgd(groups, optimizer, kernel)
 
 
 def _adam(groups: Groups, optimizer: OptimizerConfig, kernel: str) -> torch.optim.Optimizer:
@@ -84,7 +83,7 @@ def _sgd(groups: Groups, optimizer: OptimizerConfig, kernel: str) -> torch.optim
 
 
 def set_step_count(optimizer: torch.optim.Optimizer, updates: int) -> None:
-    """Set the step count of an Adam optimizer, whose moments must exist, to `updates`.
+    """Set the step count of Adam or LAMB, whose moments must exist, to `updates`.
 
     apex stores the count per group and torch stores it per parameter. This function sets both, so that a checkpoint of
     either implementation loads into the other.

@@ -28,7 +28,8 @@ LAYOUTS = [
 ROWS, LENGTH, STEPS, BATCH = 64, 16, 10, 4
 MANY_ROWS = 512
 """Number of vocabulary rows at which the sum over replicas is computed in several pieces."""
-OPTIMIZERS = ["sgd", "adam"]
+OPTIMIZERS = ["sgd", "adam", "lamb"]
+RATES = {"sgd": 0.1, "adam": 0.001, "lamb": 0.01}
 DROPOUT = {"dropout": {"attention": 0.1, "hidden": 0.1}}
 ROTARY = {"positions": "rotary", "activation": "swiglu", "tied_embeddings": False, "embedding_layernorm": False}
 LEARNED = {"positions": "learned", "embedding_layernorm": False}
@@ -37,7 +38,7 @@ LEARNED = {"positions": "learned", "embedding_layernorm": False}
 
 def _stage(
     layout: tuple[int, int, int],
-    optimizer: str = "adam",
+    kind: str = "adam",
     model: dict[str, Any] | None = None,
     sequence_parallel: bool = False,
     **training: Any,
@@ -52,8 +53,8 @@ def _stage(
         "train_samples": STEPS * BATCH,
         "batch": {"micro_batch_size": 2, "global_batch_size": BATCH},
         "optimizer": {
-            "kind": optimizer,
-            "learning_rate": 0.1 if optimizer == "sgd" else 0.001,
+            "kind": kind,
+            "learning_rate": RATES[kind],
             "schedule": "constant",
             "gradient_clipping": 1.0,
         },
@@ -70,24 +71,40 @@ def _train(stages: list[TrainStage]) -> list[dict[str, Any]]:
 
     from bloomery.spec.layout import micro_batch_starts
     from training.loop.build_engine import build_trainer
+    from training.optim.lamb import Lamb
     from training.parallel.mesh import build_mesh
 
     mesh, results = build_mesh(stages[0].training.parallel), []
-    tokens = torch.randint(0, ROWS, (STEPS * BATCH, LENGTH + 1), generator=torch.Generator().manual_seed(3))
+    tokens = torch.randint(
+        0, ROWS, (stages[0].training.train_samples, LENGTH + 1), generator=torch.Generator().manual_seed(3)
+    )
     for stage in stages:
         trainer = build_trainer(stage, replace(mesh, parallel=stage.training.parallel), ROWS)
         start, gradients, curve = weights(trainer), Gradients(trainer), []
+        base, ratios = trainer.engine.optimizer.optimizer, []
         for step in range(STEPS):
-            starts = micro_batch_starts(step * BATCH, BATCH, 2, mesh.data_rank, mesh.parallel.data)
+            size = stage.training.batch.global_batch_size
+            starts = micro_batch_starts(step * size, size, 2, mesh.data_rank, mesh.parallel.data)
             batches = [(tokens[start : start + 2, :-1], tokens[start : start + 2, 1:]) for start in starts]
             samples = [(start, start + 1) for start in starts]
             with trainer.network.dropout.step(stage.seed, step + 1, samples):
                 loss = float(trainer.engine.train_batch(iter(batches)))
             curve.append((loss, trainer.gate.norm))
+            if isinstance(base, Lamb):
+                ratios.append(base.trust_ratios())
             if step == 0:
                 first = gradients.take()
         layers = [type(module).__name__ for module in trainer.network.local_modules().values()]
-        results.append({"layers": layers, "start": start, "gradients": first, "curve": curve, "end": weights(trainer)})
+        results.append(
+            {
+                "layers": layers,
+                "start": start,
+                "gradients": first,
+                "curve": curve,
+                "ratios": ratios,
+                "end": weights(trainer),
+            }
+        )
     return results
 
 
@@ -99,11 +116,13 @@ def _proof(stages: list[TrainStage]) -> list[dict[str, Any]]:
     for number, stage in enumerate(stages):
         of_ranks = [rank[number] for rank in ranks]
         assert all(each["curve"] == of_ranks[0]["curve"] for each in of_ranks)
+        assert all(each["ratios"] == of_ranks[0]["ratios"] for each in of_ranks), "trust ratios differ between ranks"
         wholes = {
             what: assemble(stage, ROWS, [each[what] for each in of_ranks]) for what in ("start", "gradients", "end")
         }
         layers = [each["layers"] for each in of_ranks]
-        together.append({"curve": of_ranks[0]["curve"], "layers": layers} | wholes)
+        results = {name: of_ranks[0][name] for name in ("curve", "ratios")}
+        together.append(results | {"layers": layers} | wholes)
     return together
 
 
@@ -115,8 +134,8 @@ def _distance(found: Any, right: Any) -> float:
 def _without_key_bias(name: str, tensor: Any, stage: TrainStage) -> Any:
     """Return a tensor without the bias of keys.
 
-    The bias of a key changes all scores of a query equally, so its true gradient is zero. Adam then divides noise by
-    noise.
+    The bias of a key changes all scores of a query equally, so its true gradient is zero. Adam and LAMB then divide
+    noise by noise.
     """
     if not name.endswith("query_key_value.bias") or stage.model.positions == "rotary":
         return tensor
@@ -126,17 +145,19 @@ def _without_key_bias(name: str, tensor: Any, stage: TrainStage) -> Any:
 def _agree(found: dict[str, Any], right: dict[str, Any], stage: TrainStage) -> None:
     import torch
 
-    adam = stage.training.optimizer.kind == "adam"
+    adaptive = stage.training.optimizer.kind != "sgd"
     for name, whole in right["start"].items():
         assert torch.equal(found["start"][name], whole), f"the initial values of {name} differ"
     for step, (ours, theirs) in enumerate(zip(found["curve"], right["curve"], strict=True)):
         assert ours == pytest.approx(theirs, rel=1e-5), f"loss and gradient norm of step {step}"
+    for step, (ours, theirs) in enumerate(zip(found["ratios"], right["ratios"], strict=True)):
+        assert ours == pytest.approx(theirs, rel=1e-5), f"trust ratios of step {step}"
     for name, whole in right["gradients"].items():
         ours, theirs = (_without_key_bias(name, tensor, stage) for tensor in (found["gradients"][name], whole))
         assert _distance(ours, theirs) < 1e-5, f"gradient of {name}: {_distance(ours, theirs):.1e}"
     for name, whole in right["end"].items():
         ours, theirs = found["end"][name], whole
-        if adam:
+        if adaptive:
             ours, theirs = (_without_key_bias(name, tensor, stage) for tensor in (ours, theirs))
         assert _distance(ours, theirs) < 1e-5, f"{name} after {STEPS} steps: {_distance(ours, theirs):.1e}"
         assert not torch.equal(whole, right["start"][name]), f"{name} was not trained"
@@ -154,6 +175,21 @@ def test_every_layout_trains_the_same_model(alone: list[dict[str, Any]], layout:
     stages = [*(_stage(layout, optimizer) for optimizer in OPTIMIZERS), _stage(layout, "sgd", **DROPOUT)]
     for found, right, stage in zip(_proof(stages), alone, stages, strict=True):
         _agree(found, right, stage)
+
+
+def test_lamb_trains_the_same_model_if_three_replicas_cut_the_parameters() -> None:
+    """ZeRO divides the flat state into three equal parts, so parameters are cut at any element."""
+    batch = {"batch": {"micro_batch_size": 2, "global_batch_size": 6}, "train_samples": 6 * STEPS}
+    lamb = [{}, {"dialect": "floor"}, {"dialect": "innovation"}, {"norms": "stale"}]
+    whole, cut = ([_lamb_stage(layout, each, batch) for each in lamb] for layout in ((1, 1, 1), (1, 1, 3)))
+    for found, right, stage in zip(_proof(cut), _proof(whole), cut, strict=True):
+        _agree(found, right, stage)
+
+
+def _lamb_stage(layout: tuple[int, int, int], lamb: dict[str, Any], batch: dict[str, Any]) -> TrainStage:
+    return _stage(
+        layout, **batch, optimizer={"kind": "lamb", "learning_rate": 0.01, "schedule": "constant", "lamb": lamb}
+    )
 
 
 def _tied_copies(stages: list[TrainStage]) -> list[dict[str, Any]]:

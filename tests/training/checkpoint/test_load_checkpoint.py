@@ -27,6 +27,14 @@ pytestmark = [pytest.mark.distributed, pytest.mark.slow]
 ROWS, LENGTH, HIDDEN, BATCH, SAVED, STEPS = 512, 32, 32, 12, 3, 6
 OTHERS = {"positions": "rotary", "activation": "swiglu", "tied_embeddings": False, "embedding_layernorm": False}
 """Settings of a model that differ from BLOOM's."""
+LAMB = {
+    "kind": "lamb",
+    "learning_rate": 0.01,
+    "schedule": "constant",
+    "lamb": {"dialect": "innovation", "norms": "stale"},
+}
+LAMB_AND_DROPOUT: dict[str, Any] = {"optimizer": LAMB, "dropout": {"attention": 0.1, "hidden": 0.1}}
+"""LAMB with a third moment, and with norms of the previous step, which are state, too."""
 SEQUENCE_PARALLEL = {"parallel": {"sequence_parallel": True}}
 
 Layout = tuple[int, int, int]
@@ -79,7 +87,9 @@ def _go_on(configuration: TrainStage, run: Path, loads: bool, saves_at: int | No
         starts = micro_batch_starts((step - 1) * BATCH, BATCH, 2, mesh.data_rank, mesh.parallel.data)
         pairs = (torch.from_numpy(np.stack([reader.train(start), reader.train(start + 1)])) for start in starts)
         batches = ((tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()) for tokens in pairs)
-        curve[step] = float(trainer.engine.train_batch(batches)), trainer.gate.norm
+        samples = [(start, start + 1) for start in starts]
+        with trainer.network.dropout.step(configuration.seed, step, samples):
+            curve[step] = float(trainer.engine.train_batch(batches)), trainer.gate.norm
         if step == saves_at:
             state = _state(trainer)
             checkpoints.save(Position(step, step * BATCH, step * BATCH * LENGTH))
@@ -99,14 +109,18 @@ def _state(trainer: Any) -> dict[str, Any]:
         "steps": (step_count(wrapper.optimizer), trainer.engine.global_steps, trainer.engine.global_samples),
         "scaler": {} if scaler is None else dict(vars(scaler)),
     }
-    for kind in (None, "exp_avg", "exp_avg_sq"):
-        found[kind or "master"] = {
-            parameter.name: tensor.get_full_hp_param(kind).clone() for parameter, tensor in held_here(trainer)
+    for kind in _kinds(trainer.stage)[1:]:
+        key = None if kind == "master" else kind
+        found[kind] = {
+            parameter.name: tensor.get_full_hp_param(key).clone() for parameter, tensor in held_here(trainer)
         }
     return found
 
 
-KINDS = ("loaded", "master", "exp_avg", "exp_avg_sq")
+def _kinds(configuration: TrainStage) -> tuple[str, ...]:
+    """Return the kinds of state that are compared."""
+    third = ("exp_avg_innovation_sq",) if configuration.training.optimizer.lamb.dialect == "innovation" else ()
+    return ("loaded", "master", "exp_avg", "exp_avg_sq", *third)
 
 
 class Training:
@@ -122,7 +136,7 @@ class Training:
         # counts.
         self.state = {
             kind: assemble(configuration, ROWS, [rank[kind] for rank in ranks], exact=kind == "loaded")
-            for kind in KINDS
+            for kind in _kinds(configuration)
         }
 
     @property
@@ -141,6 +155,7 @@ CASES = {
     "bf16": ((2, 2, 1), {}, None, [(1, 1, 1), (4, 1, 1), (1, 1, 3), (1, 3, 1)]),
     "fp32": ((1, 2, 2), {}, None, [(2, 1, 2), (2, 2, 1), (1, 1, 1)]),
     "fp16": ((2, 1, 2), {}, None, [(1, 2, 1)]),
+    "fp32, LAMB and dropout": ((2, 1, 2), LAMB_AND_DROPOUT, None, [(1, 2, 1)]),
     "fp32, sequence parallel, nothing like BLOOM": ((2, 1, 2), SEQUENCE_PARALLEL, OTHERS, [(1, 2, 2), (4, 1, 1)]),
 }
 """For each case: the saving layout, its training keys, its model, and the layouts that resume.
@@ -160,9 +175,10 @@ def test_every_tensor_is_bit_equal_and_the_losses_equal_those_of_the_old_layout(
     # Layouts add numbers in another order, and 16-bit weights amplify the rounding.
     tolerance = {"fp32": 1e-6, "bf16": 3e-4, "fp16": 3e-5}[precision]
     for other in others:
-        configuration = _stage(other, precision, model, partition="uniform")
+        kept = {key: value for key, value in keys.items() if key != "parallel"}
+        configuration = _stage(other, precision, model, partition="uniform", **kept)
         ranks = training.go_on(configuration)
-        for kind in KINDS:
+        for kind in _kinds(configuration):
             whole = assemble(configuration, ROWS, [rank[kind] for rank in ranks])
             for name, right in training.state[kind].items():
                 assert torch.equal(whole[name], right), (other, kind, name)

@@ -7,7 +7,6 @@ import torch
 from fake_apex import FusedAdam
 from whole_model import step_count
 
-from bloomery.base.errors import ConfigError
 from bloomery.config.training import OptimizerConfig
 from training.optim.builder import build_optimizer, set_step_count
 
@@ -40,11 +39,6 @@ def test_the_count_of_updates_can_be_read_and_set(kernel: str) -> None:
     assert step_count(built) == 7
     built.step()
     assert step_count(built) == 8
-
-
-def test_lamb_is_refused() -> None:
-    with pytest.raises(ConfigError, match="training with the optimizer 'lamb' is not implemented yet"):
-        _trained(OptimizerConfig(kind="lamb", learning_rate=0.1), "torch")
 
 
 def _updates(kernel: str, updates: int, gone_on: torch.optim.Optimizer | None = None) -> torch.optim.Optimizer:

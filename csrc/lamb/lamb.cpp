@@ -1,0 +1,120 @@
+#include "lamb.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <thread>
+
+// The fastest instructions of the machine are chosen when the module is loaded. All of them round in the same way.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
+#define FOR_EACH_PROCESSOR __attribute__((target_clones("default", "avx2")))
+#else
+#define FOR_EACH_PROCESSOR
+#endif
+
+namespace bloomery::lamb {
+namespace {
+
+// Number of elements that a thread takes at a time. The sums of a segment are added chunk by chunk, in order.
+constexpr std::size_t CHUNK = 1 << 16;
+// Sums are kept in float for this many elements, then added to a double.
+constexpr std::size_t BLOCK = 1024;
+// Number of partial sums, so that the compiler can use vector instructions.
+constexpr std::size_t LANES = 16;
+
+struct Chunk {
+    std::size_t segment;
+    std::size_t first;
+    std::size_t count;
+};
+
+std::vector<Chunk> chunks_of(const std::vector<Segment>& segments) {
+    std::vector<Chunk> found;
+    for (std::size_t number = 0; number < segments.size(); ++number) {
+        const Segment& segment = segments[number];
+        for (std::size_t done = 0; done < segment.count; done += CHUNK) {
+            found.push_back({number, segment.first + done, std::min(CHUNK, segment.count - done)});
+        }
+    }
+    return found;
+}
+
+template <typename Work>
+void in_threads(std::size_t count, unsigned threads, Work work) {
+    std::atomic<std::size_t> next{0};
+    const auto run = [&] {
+        for (std::size_t number = next++; number < count; number = next++) work(number);
+    };
+    std::vector<std::thread> others;
+    for (unsigned number = 1; number < std::min<std::size_t>(threads, count); ++number) others.emplace_back(run);
+    run();
+    for (auto& other : others) other.join();
+}
+
+inline __attribute__((always_inline)) float update_of(float mean, float square, float weight, const Constants& c) {
+    return mean * c.inverse_c1 / (std::sqrt(square) * c.inverse_root_c2 + c.epsilon) + c.decay * weight;
+}
+
+// Update the moments of up to BLOCK elements and add their squares to the sums.
+FOR_EACH_PROCESSOR void update_block(const State& state, std::size_t first, std::size_t count, const Constants& c, double* sums) {
+    const float* __restrict weights = state.weights + first;
+    const float* __restrict gradient = state.gradient + first;
+    float* __restrict mean = state.mean + first;
+    float* __restrict square = state.square + first;
+    float of_weights[LANES] = {}, of_updates[LANES] = {};
+    const auto element = [&](std::size_t i, std::size_t lane) {
+        const float g = gradient[i], p = weights[i];
+        const float m = mean[i] * c.beta1 + g * c.one_minus_beta1;
+        const float v = square[i] * c.beta2 + g * g * c.one_minus_beta2;
+        const float u = update_of(m, v, p, c);
+        mean[i] = m;
+        square[i] = v;
+        of_weights[lane] += p * p;
+        of_updates[lane] += u * u;
+    };
+    std::size_t i = 0;
+    for (; i + LANES <= count; i += LANES) {
+        for (std::size_t lane = 0; lane < LANES; ++lane) element(i + lane, lane);
+    }
+    for (std::size_t lane = 0; i < count; ++i, ++lane) element(i, lane);
+    for (std::size_t lane = 0; lane < LANES; ++lane) {
+        sums[0] += of_weights[lane];
+        sums[1] += of_updates[lane];
+    }
+}
+
+FOR_EACH_PROCESSOR void subtract(const State& state, std::size_t first, std::size_t count, const Constants& c, float rate) {
+    float* __restrict weights = state.weights + first;
+    const float* __restrict mean = state.mean + first;
+    const float* __restrict square = state.square + first;
+    for (std::size_t i = 0; i < count; ++i) weights[i] -= rate * update_of(mean[i], square[i], weights[i], c);
+}
+
+}  // namespace
+
+std::vector<double> update_moments(const State& state, const std::vector<Segment>& segments, const Constants& constants,
+                                   unsigned threads) {
+    const std::vector<Chunk> chunks = chunks_of(segments);
+    std::vector<double> parts(2 * chunks.size()), sums(2 * segments.size());
+    in_threads(chunks.size(), threads, [&](std::size_t number) {
+        const Chunk& chunk = chunks[number];
+        for (std::size_t done = 0; done < chunk.count; done += BLOCK) {
+            update_block(state, chunk.first + done, std::min(BLOCK, chunk.count - done), constants, &parts[2 * number]);
+        }
+    });
+    for (std::size_t number = 0; number < chunks.size(); ++number) {
+        for (std::size_t what = 0; what < 2; ++what) sums[2 * chunks[number].segment + what] += parts[2 * number + what];
+    }
+    return sums;
+}
+
+void update_weights(const State& state, const std::vector<Segment>& segments, const Constants& constants,
+                    const float* rates, unsigned threads) {
+    const std::vector<Chunk> chunks = chunks_of(segments);
+    in_threads(chunks.size(), threads, [&](std::size_t number) {
+        const Chunk& chunk = chunks[number];
+        subtract(state, chunk.first, chunk.count, constants, rates[chunk.segment]);
+    });
+}
+
+}  // namespace bloomery::lamb
