@@ -116,7 +116,8 @@ RULES = (
         "the saved optimizer state would not fit the new optimizer",
     ),
     Rule(
-        _of("training.optimizer", "learning_rate", "min_learning_rate", "warmup_samples", "warmup_tokens")
+        _of("training", "batch_scaling")
+        + _of("training.optimizer", "learning_rate", "min_learning_rate", "warmup_samples", "warmup_tokens")
         + _of("training.optimizer", "decay_samples", "decay_tokens", "schedule", "cooldown_samples", "cooldown_tokens"),
         Policy.BOUNDARY,
         "these values depend on the consumed samples or tokens, and new values apply from the checkpoint's position on",

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from bloomery.config.stages import TrainStage
+from bloomery.spec.batch_scaling import resolved_optimizer
 from bloomery.spec.deepspeed_json import deepspeed_json
 from training.model.initialize import initialize
 from training.model.pipeline import BloomPipeline
@@ -60,7 +61,8 @@ def build_trainer(stage: TrainStage, mesh: Mesh, vocabulary_rows: int, *, with_i
     # Convert the weights first, because the optimizer's groups must hold the converted parameters.
     network.to(TYPES[training.precision])
     groups = parameter_groups(network, training.optimizer, stage.model, vocabulary_rows)
-    optimizer = build_optimizer([dict(group) for group in groups], training.optimizer, network.kernels.optimizer)
+    settings = resolved_optimizer(training)
+    optimizer = build_optimizer([dict(group) for group in groups], settings, network.kernels.optimizer)
     if training.precision == "fp16" and mesh.device.type == "cpu":
         _allow_fp16_on_cpu()
     _import_muon()

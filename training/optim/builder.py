@@ -9,7 +9,7 @@ import torch
 
 from bloomery.base.errors import ConfigError
 from bloomery.config.model import ModelConfig
-from bloomery.config.training import OptimizerConfig
+from bloomery.config.training import OptimizerConfig, ResolvedOptimizer
 from bloomery.spec.groups import optimizer_groups
 from bloomery.spec.parameters import declare
 from bloomery.spec.placement import Parameter
@@ -46,7 +46,7 @@ def parameter_groups(
     ]
 
 
-def build_optimizer(groups: Groups, optimizer: OptimizerConfig, kernel: str) -> torch.optim.Optimizer:
+def build_optimizer(groups: Groups, optimizer: ResolvedOptimizer, kernel: str) -> torch.optim.Optimizer:
     """Build the configured optimizer over `groups`.
 
     `kernel` names the implementation that `bloomery.spec.choose_kernels` chose.
@@ -54,7 +54,8 @@ def build_optimizer(groups: Groups, optimizer: OptimizerConfig, kernel: str) -> 
     Raises:
         ConfigError: `bloomery plan` supports this kind of optimizer, but training does not.
     """
-    builders: dict[str, Callable[[Groups, OptimizerConfig, str], torch.optim.Optimizer]] = {"adam": _adam, "sgd": _sgd}
+    builders: dict[str, Callable[[Groups, ResolvedOptimizer, str], torch.optim.Optimizer]]
+    builders = {"adam": _adam, "sgd": _sgd}
     if optimizer.kind not in builders:
         raise ConfigError(
             f"training with the optimizer {optimizer.kind!r} is not implemented yet",
@@ -64,7 +65,7 @@ def build_optimizer(groups: Groups, optimizer: OptimizerConfig, kernel: str) -> 
     return builders[optimizer.kind](groups, optimizer, kernel)
 
 
-def _adam(groups: Groups, optimizer: OptimizerConfig, kernel: str) -> torch.optim.Optimizer:
+def _adam(groups: Groups, optimizer: ResolvedOptimizer, kernel: str) -> torch.optim.Optimizer:
     """Build AdamW (Loshchilov and Hutter 2019, arXiv:1711.05101). Its weight decay does not enter the moments."""
     betas = (optimizer.beta1, optimizer.beta2)
     if kernel == "apex":
@@ -79,7 +80,7 @@ def _adam(groups: Groups, optimizer: OptimizerConfig, kernel: str) -> torch.opti
     )
 
 
-def _sgd(groups: Groups, optimizer: OptimizerConfig, kernel: str) -> torch.optim.Optimizer:
+def _sgd(groups: Groups, optimizer: ResolvedOptimizer, kernel: str) -> torch.optim.Optimizer:
     return torch.optim.SGD(groups, lr=optimizer.learning_rate, momentum=optimizer.momentum, fused=kernel == "fused")
 
 
