@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bloomery.config.section import Contradiction
-from bloomery.spec.batch_scaling import resolved_optimizer
+from bloomery.spec.batch_scaling import peak_learning_rate
 
 if TYPE_CHECKING:
     from bloomery.config.training import OptimizerConfig, TrainingConfig
@@ -35,7 +35,7 @@ def schedule_contradictions(training: TrainingConfig) -> list[Contradiction]:
             message = f"training: optimizer.{name}_tokens and {name}_samples both {what}"
             keys = (f"{section}.{name}_tokens", f"{section}.{name}_samples")
             problems.append(Contradiction(message, keys, tokens, "only one of them"))
-    if optimizer.min_learning_rate > (peak := resolved_optimizer(training).learning_rate):
+    if optimizer.min_learning_rate > (peak := peak_learning_rate(training)):
         name = "learning_rate" if training.batch_scaling is None else "the learning rate of batch_scaling,"
         message = f"training: optimizer.min_learning_rate {optimizer.min_learning_rate} exceeds {name} {peak}"
         keys = (f"{section}.min_learning_rate", *rate_keys(training))
@@ -58,7 +58,7 @@ def _scaling_problems(training: TrainingConfig) -> list[Contradiction]:
     if scaling is None:
         return problems
     if optimizer.learning_rate is not None:
-        peak = resolved_optimizer(training).learning_rate
+        peak = peak_learning_rate(training)
         message = (
             f"training: optimizer.learning_rate {optimizer.learning_rate} and batch_scaling, which computes {peak:g}, "
             "both set the peak learning rate"

@@ -20,8 +20,10 @@ _SHAPE = ("training.train_samples", "training.train_tokens", "training.batch", "
 
 def warmup_contradictions(model: ModelConfig, training: TrainingConfig) -> list[Contradiction]:
     """Find a warm-up that is longer than the training, or that ends after the decay."""
+    if not has_countable_steps(model, training):
+        return []
     optimizer = resolved_optimizer(training)
-    if not (optimizer.warmup_samples or optimizer.warmup_tokens) or not has_countable_steps(model, training):
+    if not (optimizer.warmup_samples or optimizer.warmup_tokens):
         return []
     return _longer_than_the_training(model, training) or _longer_than_the_decay(model, training)
 

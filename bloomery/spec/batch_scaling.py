@@ -29,14 +29,23 @@ def resolved_optimizer(training: TrainingConfig) -> ResolvedOptimizer:
 
 @lru_cache(maxsize=64)
 def _resolved(optimizer: OptimizerConfig, batch: BatchConfig, scaling: BatchScalingConfig | None) -> ResolvedOptimizer:
-    rate, warmup = optimizer.learning_rate, optimizer.warmup_samples
-    if scaling is not None:
-        rate = scaled_learning_rate(scaling, batch.global_batch_size)
-        if scaling.warmup_iterations is not None:
-            warmup = samples_of_iterations(batch, scaling.warmup_iterations)
-    assert rate is not None  # a training without both keys is refused when it is loaded
+    rate, warmup = _peak(optimizer, batch, scaling), optimizer.warmup_samples
+    if scaling is not None and scaling.warmup_iterations is not None:
+        warmup = samples_of_iterations(batch, scaling.warmup_iterations)
     # The values are valid by themselves, and a warm-up in samples may exceed the limit of the key.
     return ResolvedOptimizer.model_construct(**dict(optimizer) | {"learning_rate": rate, "warmup_samples": warmup})
+
+
+def peak_learning_rate(training: TrainingConfig) -> float:
+    """Return the peak learning rate. Unlike `resolved_optimizer`, this is fast for a ramp-up with too many sizes."""
+    return _peak(training.optimizer, training.batch, training.batch_scaling)
+
+
+def _peak(optimizer: OptimizerConfig, batch: BatchConfig, scaling: BatchScalingConfig | None) -> float:
+    if scaling is not None:
+        return scaled_learning_rate(scaling, batch.global_batch_size)
+    assert optimizer.learning_rate is not None  # a training without both keys is refused when it is loaded
+    return optimizer.learning_rate
 
 
 def scaled_learning_rate(scaling: BatchScalingConfig, batch_samples: int) -> float:

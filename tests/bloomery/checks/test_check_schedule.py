@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -95,6 +96,19 @@ def test_a_warmup_that_is_longer_than_the_training_is_refused_in_a_stage_file() 
     short = config.training.model_copy(update={"train_samples": config.training.batch.global_batch_size})
     with pytest.raises(InputError, match="the warm-up takes 4 iterations, but the training has only 1,"):
         refuse_contradictions(config.model, short, where="train.json")
+
+
+def test_a_warmup_in_iterations_over_too_many_batch_sizes_is_refused_at_once() -> None:
+    ramp = {"start": 8, "increment": 8, "samples": 10**12}
+    raw = changed(
+        training__train_samples=10**13,
+        training__batch={"micro_batch_size": 4, "global_batch_size": 8 * 10**9, "rampup": ramp},
+        training__optimizer={},
+        training__batch_scaling=SCALING | {"warmup_iterations": 10**12},
+    )
+    before = time.process_time()
+    assert "gives 999999999 steps" in message(raw)
+    assert time.process_time() - before < 5
 
 
 def test_one_of_the_two_keys_states_the_learning_rate() -> None:
