@@ -137,7 +137,7 @@ def _schedule(plan: Answers) -> Rows:
         ("pipeline bubble", f"{plan.bubble_fraction:.1%} of an iteration at the full batch"),
         ("learning rate", f"{plan.peak_learning_rate:.3E} at most, {plan.end_learning_rate:.3E} at the end"),
         *rule,
-        ("warm-up", f"{plan.warmup_iterations:,} iterations{share}"),
+        ("warm-up", f"{plan.warmup_iterations:,} iteration{'' if plan.warmup_iterations == 1 else 's'}{share}"),
         ("operations", f"{plan.model_flops:.3g} FLOPs without recomputation"),
     ]
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from bloomery.checks.check_batch import has_countable_steps
 from bloomery.checks.check_schedule import rate_keys
 from bloomery.config.section import Contradiction
+from bloomery.spec.batch import iterations_of_samples
 from bloomery.spec.batch_scaling import resolved_optimizer
 from bloomery.spec.learning_rate import decay_end, decay_start, learning_rate_at, warmup_iterations
 from bloomery.spec.trajectory import trajectory
@@ -42,26 +43,27 @@ def _longer_than_the_training(model: ModelConfig, training: TrainingConfig) -> l
     as in a published script (github.com/anxuthu/megatron, bert12 b8k), therefore also gives such a warm-up.
     """
     optimizer, end = resolved_optimizer(training), trajectory(model, training).end
-    warmup, unit, most = optimizer.warmup_samples, "samples", training.train_samples
+    warmup, unit, length = optimizer.warmup_samples, "samples", training.train_samples
     if training.train_tokens is not None:
-        most = end.consumed_samples
+        length = end.consumed_samples
     if optimizer.warmup_tokens is not None:
-        warmup, unit, most = optimizer.warmup_tokens, "tokens", end.consumed_tokens
-    if warmup <= most or not end.iteration:
+        warmup, unit, length = optimizer.warmup_tokens, "tokens", end.consumed_tokens
+    if warmup <= length or not end.iteration:
         return []
-    keys = warmup_keys(training)
-    needed = warmup_iterations(model, training)
-    stated, right = warmup, f"at most {most}, the {unit} of {end.iteration:,} iterations"
-    if keys[0].endswith("iterations"):
-        stated, right = needed, f"at most {end.iteration}"
+    decays_by, decayed, _ = decay_end(training)
+    most = min(length, decayed) if training.optimizer.schedule != "constant" and decays_by == unit else length
+    key, *others = warmup_keys(training)
+    stated, needed = warmup, warmup_iterations(model, training)
+    if key.endswith("iterations"):
+        stated, most = needed, iterations_of_samples(training.batch, most + 1) - 1
     greatest = learning_rate_at(model, training, end.consumed_samples, end.consumed_tokens)
     message = (
-        f"{keys[0]} {stated}: the warm-up takes {needed:,} iterations, but the training has only {end.iteration:,}, so "
-        f"the learning rate would never reach its peak of {optimizer.learning_rate:g}; its greatest value would be "
+        f"{key} {stated}: the warm-up takes {needed:,} iterations, but the training has only {end.iteration:,}, so the "
+        f"learning rate would never reach its peak of {optimizer.learning_rate:.4g}; its greatest value would be "
         f"{greatest:.4g}"
     )
-    keys = (*keys, *_SHAPE, "model.sequence_length", *rate_keys(training))
-    return [Contradiction(message, keys, stated, f"{right}, or a longer training")]
+    keys = (key, *others, *_SHAPE, "model.sequence_length", *rate_keys(training))
+    return [Contradiction(message, keys, stated, f"at most {most}, or a longer training")]
 
 
 def _longer_than_the_decay(model: ModelConfig, training: TrainingConfig) -> list[Contradiction]:
@@ -72,11 +74,11 @@ def _longer_than_the_decay(model: ModelConfig, training: TrainingConfig) -> list
     unit, end, _ = decay_end(training)
     if start <= end:
         return []
-    key = f"training.optimizer.decay_{unit}"
+    key, iterations = f"training.optimizer.decay_{unit}", warmup_iterations(model, training)
     message = (
-        f"{key} {end}: the decay would end before the warm-up, which ends after {start} {unit} "
-        f"({warmup_iterations(model, training):,} iterations), so the learning rate would drop in one step from its "
-        f"peak of {optimizer.learning_rate:g} to {optimizer.min_learning_rate:g}"
+        f"{key} {end}: the decay would end before the warm-up, which ends after {start} {unit} ({iterations:,} "
+        f"iteration{'' if iterations == 1 else 's'}), so the learning rate would drop in one step from its peak of "
+        f"{optimizer.learning_rate:.4g} to {optimizer.min_learning_rate:.4g}"
     )
     keys = (key, *warmup_keys(training), *_SHAPE, "model.sequence_length", *rate_keys(training))
     return [Contradiction(message, keys, end, f"more than {start}, or a shorter warm-up")]

@@ -27,12 +27,12 @@ SCALING = {"base_batch": 8, "base_learning_rate": 0.02, "warmup_iterations": 4}
         (
             {"training__optimizer": {"learning_rate": 2.5e-3, "warmup_samples": 10_176 * 8192}},
             "training.optimizer.warmup_samples 83361792",
-            "at most 52428800, the samples of 6,400 iterations, or a longer training",
+            "at most 52428800, or a longer training",
         ),
         (
             {"training__optimizer": {"learning_rate": 2.5e-3, "warmup_tokens": 10_176 * 8192 * 128}},
             "training.optimizer.warmup_tokens 10670309376",
-            "at most 6710886400, the tokens of 6,400 iterations, or a longer training",
+            "at most 6710886400, or a longer training",
         ),
         (
             {
@@ -69,7 +69,24 @@ def test_a_warmup_that_a_ramp_up_and_the_end_in_tokens_cut_short_is_refused() ->
     text = message(raw)
     assert "the warm-up takes 11 iterations, but the training has only 6" in text
     # 0.02 x sqrt(16 / 8) x 56 / 136 = 0.01165
-    assert "its peak of 0.0282843; its greatest value would be 0.01165; expected: at most 6, or" in text
+    assert "its peak of 0.02828; its greatest value would be 0.01165; expected: at most 6, or" in text
+
+
+@pytest.mark.parametrize(("scaling", "most"), [({}, 36), (SCALING | {"warmup_iterations": 13}, 4)])
+def test_the_suggested_warmup_is_valid_with_the_decay_too(scaling: dict[str, Any], most: int) -> None:
+    optimizer = {"decay_samples": 36, "schedule": "linear"}
+    key = "training__batch_scaling__warmup_iterations"
+    if not scaling:
+        key, optimizer["learning_rate"], optimizer["warmup_samples"] = "training__optimizer__warmup_samples", 0.1, 104
+    changes = {"training__train_samples": 96, "training__batch": {"global_batch_size": 8}}
+    changes |= {"training__optimizer": optimizer, "training__batch_scaling": scaling or None}
+    raw = changed(**changes)
+    assert f"expected: at most {most}, or a longer training" in message(raw)
+    section, last = key.removeprefix("training__").split("__")
+    raw["training"][section] |= {last: most}
+    validate_config(raw)
+    raw["training"][section] |= {last: most + 1}
+    assert "the decay would end before the warm-up" in message(raw)
 
 
 def test_a_decay_that_ends_before_the_warmup_is_refused() -> None:
