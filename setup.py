@@ -32,5 +32,6 @@ setup(
         kernel("data_prep.corpus._text", "csrc/text"),
         kernel("data_prep.tokenizer._bpe", "csrc/bpe"),
         kernel("data_prep.index._index", "csrc/index"),
+        kernel("training.model._dropout", "csrc/dropout"),
     ]
 )

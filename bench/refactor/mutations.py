@@ -90,6 +90,8 @@ PLAUSIBLE: dict[str, list[Any]] = {
         {"start_length": 7, "length_step": 8, "samples": 100},
         {"start_length": 4096, "samples": 100},
     ],
+    "training.dropout.attention": [0.0, 0.1, 1.0],
+    "training.dropout.hidden": [0.0, 0.1, 1.0],
     "training.gradient_accumulation": ["fp32", "same"],
     "training.on_change": ["refuse", "continue", "archive", "shrug"],
     "training.optimizer.cooldown_samples": _SAMPLES,

@@ -286,6 +286,13 @@ def _of_kernels(config: RunConfig) -> list[Contradiction]:
         keys = (f"{section}.attention", "model.hidden_size", "model.heads")
         message = f"{keys[0]} 'flash' needs a head size that is a multiple of 8, not {model.head_size}"
         problems.append(Contradiction(message, keys, "flash", "auto, sdpa or eager"))
+    if training.dropout.attention > 0 and kernels.attention not in ("auto", "eager"):
+        keys = (f"{section}.attention", "training.dropout.attention")
+        message = (
+            f"{keys[0]} {kernels.attention!r} cannot be used with {keys[1]}: its kernel does not return the attention "
+            "weights, and its own random numbers would depend on the layout"
+        )
+        problems.append(Contradiction(message, keys, kernels.attention, "auto or eager"))
     if kernels.optimizer == "apex" and training.optimizer.kind != "adam":
         keys = (f"{section}.optimizer", "training.optimizer.kind")
         message = f"{keys[0]} 'apex' supports only training.optimizer.kind 'adam', not {training.optimizer.kind!r}"

@@ -87,6 +87,8 @@ KNOWN_AS: dict[str, tuple[str, ...]] = {
     "training.optimizer.weight_decay": ("wd",),
     "training.optimizer.gradient_clipping": ("clip_grad", "grad_clip", "max_grad_norm", "max_norm", "clip"),
     "training.optimizer.momentum": ("sgd_momentum",),
+    "training.dropout.attention": ("attention_dropout", "attn_dropout", "attn_pdrop"),
+    "training.dropout.hidden": ("hidden_dropout", "resid_pdrop", "embd_pdrop", "dropout_rate"),
     # precision and memory
     "training.precision": ("bf16", "fp16", "fp32", "dtype", "torch_dtype", "mixed_precision", "params_dtype"),
     "training.zero_stage": ("zero", "zero_optimization", "zero_optimization.stage"),

@@ -120,6 +120,18 @@ class CurriculumConfig(Section):
     """Number of consumed samples after which samples have their full length."""
 
 
+class DropoutConfig(Section):
+    """Dropout during the training. Validation and exported models use none. What is dropped depends on the seed, the
+    iteration, the sample and the element, and not on the layout. Probabilities are rounded to a multiple of 2^-16."""
+
+    attention: Annotated[float, Field(ge=0, lt=1, examples=[0.1]), NotBool] = 0.0
+    """Probability of dropping an attention weight. If it is above 0, `training.kernels.attention` must be `auto` or
+    `eager`, because only `eager` computes the attention weights as a tensor."""
+    hidden: Annotated[float, Field(ge=0, lt=1, examples=[0.1]), NotBool] = 0.0
+    """Probability of dropping an element of the embeddings, of an attention layer's output and of a feed-forward
+    layer's output."""
+
+
 class OptimizerConfig(Section):
     """Optimizer and learning-rate schedule. The lengths of the schedule are stated in samples or in tokens."""
 
@@ -208,6 +220,8 @@ class TrainingConfig(Section):
         CurriculumConfig | None, Field(examples=[{"start_length": 64, "length_step": 8, "samples": 1000000}])
     ] = None
     """Sequence-length curriculum. Default (null): samples always have their full length."""
+    dropout: DropoutConfig = DropoutConfig()
+    """Dropout. Default: none."""
     optimizer: OptimizerConfig
     """Optimizer and learning-rate schedule."""
     precision: Literal["bf16", "fp16", "fp32"] = "bf16"

@@ -133,6 +133,7 @@ RULES = (
         Policy.BOUNDARY,
         "new values apply from the next update on, and the moments are kept",
     ),
+    Rule(("training.dropout",), Policy.BOUNDARY, "new probabilities apply from the next iteration on"),
     Rule(("training.precision",), Policy.NEVER, "the saved weights have the data type of the old precision"),
     Rule(
         ("training.loss_scale", "training.gradient_accumulation"),

@@ -89,6 +89,13 @@ def choose_kernels(model: ModelConfig, training: TrainingConfig, facts: MachineF
 
 def _attention(model: ModelConfig, training: TrainingConfig, facts: MachineFacts) -> tuple[str, str]:
     asked = training.kernels.attention
+    if training.dropout.attention > 0:
+        why = "with training.dropout.attention, only 'eager' computes the attention weights as a tensor"
+        if asked not in ("auto", "eager"):
+            raise ConfigError(
+                f"{asked!r} cannot be used: {why}", where="training.kernels.attention", expected="'auto' or 'eager'"
+            )
+        return "eager", why if asked == "auto" else "set in the configuration"
     lacks = {"flash": _flash_lacks(model, training, facts), "flex": _flex_lacks(model, facts)}
     if asked != "auto":
         return _asked("attention", asked, lacks.get(asked))

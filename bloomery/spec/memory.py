@@ -1,8 +1,8 @@
 """Compute the memory of one GPU for every pipeline stage: weights, gradients, optimizer, activations and buffers.
 
 Activations are what the layers save for the backward pass. They are counted as in Korthikanti et al. 2022
-(arXiv:2205.05198) for this project's block, which has no dropout and whose fused attention saves its output but no
-scores. A test compares the count with what the real block saves.
+(arXiv:2205.05198) for this project's block, which saves no masks of dropout. Fused attention saves its output, but no
+attention weights. A test compares the count with what the real block saves.
 """
 
 from __future__ import annotations
@@ -108,6 +108,8 @@ def _of_stage(config: RunConfig, number: int, stage: Stage, count: int, rows: in
         "none": blocks * whole,
     }
     buffers = RUNTIME_BYTES + 2 * block_input_bytes(config) * (2 if count > 1 else 0)
+    # In a backward pass, two more tensors of the size of the attention weights exist at a time.
+    buffers += 2 * attention_weight_bytes(config.model, training) if is_eager(training) else 0
     if config.model.positions == "alibi" and training.kernels.attention not in ("flex", "flash"):
         # Attention kernels other than flex and flash read mask and ALiBi as one additive bias, which the blocks of a
         # rank share.
@@ -164,14 +166,20 @@ def activation_bytes(model: ModelConfig, training: TrainingConfig) -> int:
       split by tensor parallelism.
 
     It also saves fp32 numbers: two for each LayerNorm, and one for each head (the logarithm of the softmax's sum).
+
+    The attention `eager` saves the attention weights instead of that logarithm, and with dropout also the weights that
+    it kept.
     """
     hidden, ffn, tensor = model.hidden_size, model.ffn_size, training.parallel.tensor
     sequence = tensor if training.parallel.sequence_parallel else 1
     tokens = largest_micro_batch(training.batch) * model.sequence_length
     inner = 4 * hidden + (3 if model.activation == "swiglu" else 2) * ffn
     elements = 4 * hidden / sequence + inner / tensor
-    statistics = 4 * (2 * 2 / sequence + model.heads / tensor)
-    return int(tokens * (elements * WEIGHT_BYTES[training.precision] + statistics))
+    eager = is_eager(training)
+    statistics = 4 * (2 * 2 / sequence + (0 if eager else model.heads / tensor))
+    saved = int(tokens * (elements * WEIGHT_BYTES[training.precision] + statistics))
+    copies = (2 if training.dropout.attention else 1) if eager else 0
+    return saved + copies * attention_weight_bytes(model, training)
 
 
 def selective_bytes(model: ModelConfig, training: TrainingConfig) -> int:
@@ -182,11 +190,28 @@ def selective_bytes(model: ModelConfig, training: TrainingConfig) -> int:
     - its input h, split by sequence parallelism;
     - the outputs of the four matrices: 3 h and f (SwiGLU: 2 f), split by tensor parallelism, and 2 h, not split because
       they are saved before the sum over the tensor-parallel ranks;
-    - attention's output h and one fp32 number for each head, split by tensor parallelism.
+    - attention's output h and one fp32 number for each head, split by tensor parallelism. The attention `eager` is
+      computed again, so it saves neither.
     """
     hidden, ffn, tensor = model.hidden_size, model.ffn_size, training.parallel.tensor
     sequence = tensor if training.parallel.sequence_parallel else 1
     tokens = largest_micro_batch(training.batch) * model.sequence_length
-    inner = 4 * hidden + (2 if model.activation == "swiglu" else 1) * ffn
+    eager = is_eager(training)
+    inner = (3 if eager else 4) * hidden + (2 if model.activation == "swiglu" else 1) * ffn
     elements = hidden / sequence + 2 * hidden + inner / tensor
-    return int(tokens * (elements * WEIGHT_BYTES[training.precision] + 4 * model.heads / tensor))
+    statistics = 0 if eager else 4 * model.heads / tensor
+    return int(tokens * (elements * WEIGHT_BYTES[training.precision] + statistics))
+
+
+def is_eager(training: TrainingConfig) -> bool:
+    """Return whether the configuration requires the attention `eager`, which stores the attention weights.
+
+    On a CPU, `auto` can also select `eager`. Memory is planned for GPUs.
+    """
+    return training.kernels.attention == "eager" or training.dropout.attention > 0
+
+
+def attention_weight_bytes(model: ModelConfig, training: TrainingConfig) -> int:
+    """Return the bytes of the attention weights [batch, heads, length, length] of the largest micro-batch on a rank."""
+    squares = largest_micro_batch(training.batch) * model.sequence_length**2 * model.heads // training.parallel.tensor
+    return squares * WEIGHT_BYTES[training.precision]

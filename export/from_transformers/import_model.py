@@ -100,7 +100,10 @@ def import_model(
     source = fetch_source(name)
     network = read_network(source.folder)
     for key, value in sorted(network.dropout.items()):
-        say(f"warning: {source.folder / CONFIG_NAME}: {key} is {value}, but Bloomery trains without dropout")
+        say(
+            f"notice: {source.folder / CONFIG_NAME}: {key} is {value}; dropout is not part of the network, so set "
+            f"training.dropout in the configuration of the training"
+        )
     _check_layout(network.model, layout)
     weights = SourceWeights(source.folder, network, precision)
     if weights.is_rounded:

@@ -42,7 +42,7 @@ class Network:
     config: Any
     """Configuration of the model in transformers."""
     dropout: dict[str, float]
-    """Keys of config.json that state a dropout above 0. Bloomery trains without dropout."""
+    """Keys of config.json that state a dropout above 0. A training uses `training.dropout` instead."""
 
 
 def read_network(folder: Path) -> Network:

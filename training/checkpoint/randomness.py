@@ -1,6 +1,6 @@
 """Save and restore the states of a rank's random number generators (torch, CUDA, numpy, Python) without pickle.
 
-Training currently draws no random numbers from them. There is no dropout, and initial weights use their own generators.
+Training currently draws no random numbers from them. Dropout and initial weights compute their numbers from counters.
 The states are saved so that future code that draws random numbers resumes correctly. All ranks use the same seed.
 """
 

@@ -35,7 +35,15 @@ def micro_batches(
         length: number of inputs, and of labels, per sample, which a curriculum reduces. None uses the full length.
     """
     end = None if length is None else length + 1
-    for start in micro_batch_starts(0, len(samples), micro_batch_size, data_rank, data_size):
-        rows = [read(sample)[:end] for sample in samples[start : start + micro_batch_size]]
+    for members in samples_of_micro_batches(samples, micro_batch_size, data_rank, data_size):
+        rows = [read(sample)[:end] for sample in members]
         tokens = torch.from_numpy(np.stack(rows))
         yield tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()
+
+
+def samples_of_micro_batches(
+    samples: Sequence[int], micro_batch_size: int, data_rank: int, data_size: int
+) -> list[Sequence[int]]:
+    """Return the numbers of the samples in each micro-batch of this replica, in order. See `micro_batches`."""
+    starts = micro_batch_starts(0, len(samples), micro_batch_size, data_rank, data_size)
+    return [samples[start : start + micro_batch_size] for start in starts]

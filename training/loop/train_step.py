@@ -13,7 +13,7 @@ from bloomery.detect.slow_rank import extremes
 from bloomery.spec.flops import iteration_flops, tflops_per_device
 from bloomery.spec.next_step import PlannedStep
 from bloomery.spec.position import Position
-from training.data.batches import micro_batches
+from training.data.batches import micro_batches, samples_of_micro_batches
 from training.guards.anomaly_guard import Outcome
 from training.loop.control import Poll
 from training.loop.rank_progress import PROGRESS
@@ -46,18 +46,13 @@ def train_step(run: TrainingState, planned: PlannedStep) -> TrainedStep:
         # DeepSpeed's buffers between stages have the shape of the previous micro-batches.
         engine.reset_activation_shape()
         run.micro_batch_shape = shape
-    batches = micro_batches(
-        run.reader.train,
-        planned.batch.samples,
-        planned.micro_batch_size,
-        mesh.data_rank,
-        mesh.parallel.data,
-        planned.sequence_length,
-    )
+    own = planned.batch.samples, planned.micro_batch_size, mesh.data_rank, mesh.parallel.data
+    batches = micro_batches(run.reader.train, *own, planned.sequence_length)
+    dropout = trainer.network.dropout.step(trainer.stage.seed, before.iteration + 1, samples_of_micro_batches(*own))
     scale = gate.loss_scale
     run.compute_timer.take()
     started = time.perf_counter()
-    with PROGRESS.step(before.iteration + 1, shape):
+    with PROGRESS.step(before.iteration + 1, shape), dropout:
         loss = float(engine.train_batch(batches))
     seconds = time.perf_counter() - started
     run.deadline.note_iteration(seconds)

@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 from bloomery.config.model import ModelConfig
+from training.model.dropout import DropoutNumbers, Place, drop_activation
 from training.model.norm import LayerNorm
 from training.parallel.functions import sum_gradients
 from training.parallel.layers import VocabularyParallelEmbedding, vocabulary_parallel_logits
@@ -75,34 +76,46 @@ class LearnedPositions(nn.Embedding):
 
 
 class EmbeddingNorm(LayerNorm):
-    """LayerNorm of the token embeddings, then learned positions if the model has them (as in Megatron-DeepSpeed)."""
+    """LayerNorm of the token embeddings, then learned positions if the model has them (as in Megatron-DeepSpeed).
 
-    def __init__(self, mesh: Mesh, model: ModelConfig, fused: bool) -> None:
+    Dropout comes last.
+    """
+
+    def __init__(self, mesh: Mesh, model: ModelConfig, fused: bool, layer: int, dropout: DropoutNumbers) -> None:
+        """Create pipeline layer number `layer`. `dropout` holds the numbers that decide what is dropped."""
         super().__init__(mesh, model.hidden_size, model.layer_norm_epsilon, fused)
         self.position_embeddings = _positions(mesh, model)
+        self.layer, self.dropout = layer, dropout
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
-        """Apply LayerNorm and positions: [batch, length, hidden] -> the same shape.
+        """Apply LayerNorm, positions and dropout: [batch, length, hidden] -> the same shape.
 
         With sequence parallelism, input and output hold only this rank's part of the sequence.
         """
-        return self.position_embeddings(super().forward(x))  # type: ignore[no-any-return]
+        x = self.position_embeddings(super().forward(x))
+        return _drop(x, self.layer, self.dropout, self.mesh)
 
 
 class NoEmbeddingNorm(nn.Module):
     """Pipeline layer that replaces `EmbeddingNorm` in a model without an embedding LayerNorm."""
 
-    def __init__(self, mesh: Mesh, model: ModelConfig) -> None:
+    def __init__(self, mesh: Mesh, model: ModelConfig, layer: int, dropout: DropoutNumbers) -> None:
+        """Create pipeline layer number `layer`. `dropout` holds the numbers that decide what is dropped."""
         super().__init__()
         self.position_embeddings = _positions(mesh, model)
+        self.mesh, self.layer, self.dropout = mesh, layer, dropout
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Add learned positions if the model has them: [batch, length, hidden] -> the same shape.
+        """Add learned positions if the model has them, and apply dropout: [batch, length, hidden] -> the same shape.
 
         With sequence parallelism, input and output hold only this rank's part of the sequence.
         """
-        return self.position_embeddings(x)  # type: ignore[no-any-return]
+        return _drop(self.position_embeddings(x), self.layer, self.dropout, self.mesh)
 
 
 def _positions(mesh: Mesh, model: ModelConfig) -> nn.Module:
     return LearnedPositions(mesh, model) if model.positions == "learned" else nn.Identity()
+
+
+def _drop(x: torch.Tensor, layer: int, dropout: DropoutNumbers, mesh: Mesh) -> torch.Tensor:
+    return drop_activation(x, dropout.of_layer(layer), Place.EMBEDDING, dropout.hidden, mesh)

@@ -17,6 +17,7 @@ from bloomery.spec.choose_kernels import Kernels
 from bloomery.spec.parameters import layer_count
 from bloomery.spec.partition import stage_bounds
 from training.model.block import TransformerBlock
+from training.model.dropout import DropoutNumbers
 from training.model.embedding_and_head import Embedding, EmbeddingNorm, Head, NoEmbeddingNorm, tied_head
 from training.model.kernels import compile_each_shape, kernels_here
 from training.model.norm import LayerNorm
@@ -31,7 +32,8 @@ class BloomPipeline(PipelineModule):  # type: ignore[misc]
         self._bounds = stage_bounds(model, vocabulary_rows, mesh.parallel.pipeline, training.partition)
         self._mesh, self._hidden = mesh, model.hidden_size
         self.kernels = kernels_here(model, training, mesh.device)
-        layers = _layers(mesh, model, training, vocabulary_rows, self.kernels)
+        self.dropout = DropoutNumbers(training.dropout, mesh.device)
+        layers = _layers(mesh, model, training, vocabulary_rows, self.kernels, self.dropout)
         assert len(layers) == layer_count(model)
         first_row = mesh.tensor_rank * (vocabulary_rows // mesh.tensor_size)
 
@@ -49,6 +51,12 @@ class BloomPipeline(PipelineModule):  # type: ignore[misc]
         # because the blocks recompute activations themselves.
         with contextlib.redirect_stdout(io.StringIO()):
             super().__init__(layers, topology=mesh.topology, loss_fn=loss, activation_checkpoint_interval=0)
+
+    def forward(self, forward_input: torch.Tensor) -> torch.Tensor:
+        """Compute this stage's output for the next micro-batch."""
+        if self.training:
+            self.dropout.next_micro_batch()
+        return super().forward(forward_input)  # type: ignore[no-any-return]
 
     def _partition_layers(self, method: str = "") -> None:
         self.parts = list(self._bounds)
@@ -75,7 +83,14 @@ class BloomPipeline(PipelineModule):  # type: ignore[misc]
         return found
 
 
-def _layers(mesh: Mesh, model: ModelConfig, training: TrainingConfig, rows: int, kernels: Kernels) -> list[LayerSpec]:
+def _layers(
+    mesh: Mesh,
+    model: ModelConfig,
+    training: TrainingConfig,
+    rows: int,
+    kernels: Kernels,
+    dropout: DropoutNumbers,
+) -> list[LayerSpec]:
     """Return the specifications of all layers of the model, in the order of `bloomery.spec.gpt`."""
     hidden, epsilon = model.hidden_size, model.layer_norm_epsilon
     if training.kernels.compile or kernels.attention == "flex":
@@ -87,11 +102,14 @@ def _layers(mesh: Mesh, model: ModelConfig, training: TrainingConfig, rows: int,
         return TiedLayerSpec("embed", Embedding, mesh, rows, hidden, forward_fn=forward, tied_weight_attr=weight)
 
     norm = (
-        LayerSpec(EmbeddingNorm, mesh, model, fused)
+        LayerSpec(EmbeddingNorm, mesh, model, fused, 1, dropout)
         if model.embedding_layernorm
-        else LayerSpec(NoEmbeddingNorm, mesh, model)
+        else LayerSpec(NoEmbeddingNorm, mesh, model, 1, dropout)
     )
-    blocks = [LayerSpec(TransformerBlock, mesh, model, training, kernels) for _ in range(model.layers)]
+    blocks = [
+        LayerSpec(TransformerBlock, mesh, model, training, kernels, layer, dropout)
+        for layer in range(2, 2 + model.layers)
+    ]
     last_norm = LayerSpec(LayerNorm, mesh, hidden, epsilon, fused)
     first, head = tied(), tied(tied_head)
     if not model.tied_embeddings:

@@ -9,7 +9,8 @@ from typing import Any
 import torch
 from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
 
-Forward = Callable[[torch.Tensor], torch.Tensor]
+Forward = Callable[[torch.Tensor, torch.Tensor | None], torch.Tensor]
+"""Forward pass of a block: an activation and the numbers for dropout -> the block's output."""
 
 _KEPT = {
     "mm",
@@ -33,14 +34,14 @@ def recomputed(forward: Forward, what: str) -> Forward:
     """Wrap `forward` in activation checkpointing. `what` is `full`, `selective` or `none`."""
     if what == "none":
         return forward
-    # A block draws no random numbers, so the state of the generators need not be restored for the recomputation.
+    # A block uses no generator with a state, so there is no state to restore for the recomputation.
     options: dict[str, Any] = {"use_reentrant": False, "preserve_rng_state": False}
     if what == "selective":
         options["context_fn"] = partial(create_selective_checkpoint_contexts, _policy)
 
     # torch.compile can trace this function, but not a partial of torch's `checkpoint`.
-    def run(x: torch.Tensor) -> torch.Tensor:
-        result: torch.Tensor = checkpoint(forward, x, **options)
+    def run(x: torch.Tensor, numbers: torch.Tensor | None) -> torch.Tensor:
+        result: torch.Tensor = checkpoint(forward, x, numbers, **options)
         return result
 
     return run

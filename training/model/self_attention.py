@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import torch
 from torch import nn
 
 from bloomery.config.model import ModelConfig
+from training.model.attention import eager
 from training.model.attention.back_ends import back_end
 from training.model.attention.heads import Heads
+from training.model.dropout import Place, drop
 from training.model.rotary import rotation
 from training.model.split_heads import split_heads
 from training.parallel.layers import ColumnParallelLinear, RowParallelLinear
@@ -23,29 +26,30 @@ class SelfAttention(nn.Module):
     Megatron-DeepSpeed), because the product of unscaled values can overflow fp16.
     """
 
-    def __init__(self, mesh: Mesh, model: ModelConfig, attention: str) -> None:
+    def __init__(self, mesh: Mesh, model: ModelConfig, attention: str, threshold: int = 0) -> None:
+        """Create the layer with the back end `attention`. `threshold` is that of dropout (`training.model.dropout`)."""
         super().__init__()
+        self.threshold = threshold
         self.head_dim = model.head_size
         self.query_key_value = ColumnParallelLinear(mesh, model.hidden_size, 3 * model.hidden_size)
         self.dense = RowParallelLinear(mesh, model.hidden_size, model.hidden_size)
         local, scale = model.heads // mesh.tensor_size, 1.0 / math.sqrt(self.head_dim)
         self.rotary_base = model.rotary_base if model.positions == "rotary" else None
         self.scale_before = math.sqrt(scale) if model.stable_attention else 1.0
-        self.attend = back_end(
-            attention,
-            Heads(
-                total=model.heads,
-                first=mesh.tensor_rank * local,
-                local=local,
-                scale=1.0 if model.stable_attention else scale,
-                alibi=model.positions == "alibi",
-            ),
+        self.heads = Heads(
+            total=model.heads,
+            first=mesh.tensor_rank * local,
+            local=local,
+            scale=1.0 if model.stable_attention else scale,
+            alibi=model.positions == "alibi",
         )
+        self.attend = back_end(attention, self.heads)
 
-    def forward(self, x: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: torch.Tensor, bias: torch.Tensor, numbers: torch.Tensor | None = None) -> torch.Tensor:
         """Apply attention: [batch, length, hidden] -> the same shape. `bias` is the bias of the output matrix.
 
-        With sequence parallelism, input and output hold only this rank's part of the sequence.
+        With sequence parallelism, input and output hold only this rank's part of the sequence. `numbers` are the
+        layer's numbers for dropout (`DropoutNumbers.of_layer`).
         """
         # With sequence parallelism, `query_key_value` gathers the whole sequence for this rank's heads.
         fused = self.query_key_value(x).unflatten(-1, (-1, 3, self.head_dim))
@@ -53,5 +57,12 @@ class SelfAttention(nn.Module):
         if self.rotary_base is not None:
             length, base = fused.size(1), self.rotary_base
             turn = rotation(length, self.head_dim, base, self.scale_before, x.dtype, x.device)
-        mixed = self.attend(*split_heads(fused, self.scale_before, turn))
+        parts = split_heads(fused, self.scale_before, turn)
+        if numbers is None or self.threshold == 0:
+            mixed = self.attend(*parts)
+        else:
+            # Only `eager` computes the attention weights as a tensor.
+            first = self.heads.first * fused.size(1) ** 2
+            dropped = partial(drop, numbers=numbers, place=Place.ATTENTION, threshold=self.threshold, first=first)
+            mixed = eager.attend(self.heads, *parts, dropped)
         return self.dense(mixed.flatten(-2), bias)  # type: ignore[no-any-return]

@@ -29,6 +29,7 @@ ROWS, LENGTH, STEPS, BATCH = 64, 16, 10, 4
 MANY_ROWS = 512
 """Number of vocabulary rows at which the sum over replicas is computed in several pieces."""
 OPTIMIZERS = ["sgd", "adam"]
+DROPOUT = {"dropout": {"attention": 0.1, "hidden": 0.1}}
 ROTARY = {"positions": "rotary", "activation": "swiglu", "tied_embeddings": False, "embedding_layernorm": False}
 LEARNED = {"positions": "learned", "embedding_layernorm": False}
 """ROTARY and LEARNED are models that differ from BLOOM in parts that a layout affects."""
@@ -79,7 +80,9 @@ def _train(stages: list[TrainStage]) -> list[dict[str, Any]]:
         for step in range(STEPS):
             starts = micro_batch_starts(step * BATCH, BATCH, 2, mesh.data_rank, mesh.parallel.data)
             batches = [(tokens[start : start + 2, :-1], tokens[start : start + 2, 1:]) for start in starts]
-            loss = float(trainer.engine.train_batch(iter(batches)))
+            samples = [(start, start + 1) for start in starts]
+            with trainer.network.dropout.step(stage.seed, step + 1, samples):
+                loss = float(trainer.engine.train_batch(iter(batches)))
             curve.append((loss, trainer.gate.norm))
             if step == 0:
                 first = gradients.take()
@@ -141,14 +144,14 @@ def _agree(found: dict[str, Any], right: dict[str, Any], stage: TrainStage) -> N
 
 @pytest.fixture(scope="module")
 def alone() -> list[dict[str, Any]]:
-    """Return the results of one process with each optimizer."""
-    return _proof([_stage((1, 1, 1), optimizer) for optimizer in OPTIMIZERS])
+    """Return the results of one process with each optimizer, and with dropout."""
+    return _proof([*(_stage((1, 1, 1), optimizer) for optimizer in OPTIMIZERS), _stage((1, 1, 1), "sgd", **DROPOUT)])
 
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids="tp{0[0]}-pp{0[1]}-dp{0[2]}".format)
 def test_every_layout_trains_the_same_model(alone: list[dict[str, Any]], layout: tuple[int, int, int]) -> None:
     """The precision is fp32, so that only the order of sums differs."""
-    stages = [_stage(layout, optimizer) for optimizer in OPTIMIZERS]
+    stages = [*(_stage(layout, optimizer) for optimizer in OPTIMIZERS), _stage(layout, "sgd", **DROPOUT)]
     for found, right, stage in zip(_proof(stages), alone, stages, strict=True):
         _agree(found, right, stage)
 
@@ -201,6 +204,7 @@ def test_sequence_parallelism_other_models_and_another_partition_train_the_same_
     """
     layout, others, cut = (2, 2, 1), (ROTARY, LEARNED), "type:transformer|head"
     stages = [_stage(layout, optimizer, sequence_parallel=True) for optimizer in OPTIMIZERS]
+    stages += [_stage(layout, "sgd", sequence_parallel=True, activation_checkpointing="none", **DROPOUT)]
     stages += [_stage(layout, "sgd", model, partition=cut) for model in others]
     stages += [_stage(layout, "sgd", model, sequence_parallel=True) for model in others]
     right = [*alone, *others_alone, *others_alone]

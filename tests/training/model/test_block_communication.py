@@ -28,6 +28,7 @@ def counted() -> list[dict[str, int]]:
     from torch.profiler import ProfilerActivity, profile
 
     from training.model.block import TransformerBlock
+    from training.model.dropout import DropoutNumbers
     from training.model.kernels import kernels_here
     from training.parallel.mesh import build_mesh
 
@@ -35,7 +36,9 @@ def counted() -> list[dict[str, int]]:
     for what, split in CASES:
         run = run_of(what, split)
         mesh = build_mesh(run.training.parallel)
-        block = TransformerBlock(mesh, run.model, run.training, kernels_here(run.model, run.training, mesh.device))
+        kernels = kernels_here(run.model, run.training, mesh.device)
+        dropout = DropoutNumbers(run.training.dropout, mesh.device)
+        block = TransformerBlock(mesh, run.model, run.training, kernels, 2, dropout)
         length = run.model.sequence_length // (2 if split else 1)
         x = torch.randn(2, length, run.model.hidden_size, requires_grad=True)
         with profile(activities=[ProfilerActivity.CPU]) as seen:

@@ -28,13 +28,15 @@ def saved_bytes(sequence_parallel: bool) -> int:
     import torch
 
     from training.model.block import TransformerBlock
+    from training.model.dropout import DropoutNumbers
     from training.model.kernels import kernels_here
     from training.parallel.mesh import build_mesh
 
     run = run_of(sequence_parallel)
     mesh = build_mesh(run.training.parallel)
     kernels = kernels_here(run.model, run.training, mesh.device)
-    block = TransformerBlock(mesh, run.model, run.training, kernels).to(torch.bfloat16)
+    dropout = DropoutNumbers(run.training.dropout, mesh.device)
+    block = TransformerBlock(mesh, run.model, run.training, kernels, 2, dropout).to(torch.bfloat16)
     length = run.model.sequence_length // (2 if sequence_parallel else 1)
     x = torch.randn(2, length, run.model.hidden_size, dtype=torch.bfloat16, requires_grad=True)
     passes: list[dict[int, torch.UntypedStorage]] = []

@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 import torch
+from dropout_masks import AFTER_ATTENTION, AFTER_FEED_FORWARD, ATTENTION, EMBEDDING, factors
 from fabricated_training import stage
 
 from bloomery.config.stages import TrainStage
 
 ROWS, HEADS, HIDDEN, FEED_FORWARD, LAYERS = 256, 4, 48, 80, 3
+SEED, ITERATION, SAMPLES = 7, 12, (31, 5)
 Weights = dict[str, torch.Tensor]
 
 
@@ -35,17 +37,31 @@ def _turned(x: torch.Tensor, base: float) -> torch.Tensor:
     return torch.cat((turned.real, turned.imag), dim=-1)
 
 
-def _attention(x: torch.Tensor, weights: Weights, name: str, rotary_base: float | None) -> torch.Tensor:
+def _dropped(x: torch.Tensor, layer: int, place: int, probability: float) -> torch.Tensor:
+    """Apply dropout. Row r is the sample SAMPLES[r], and `layer` is the pipeline layer."""
+    if probability == 0:
+        return x
+    shape = tuple(x.shape[1:])
+    found = [factors(SEED, ITERATION, sample, layer, place, shape, probability) for sample in SAMPLES]
+    return x * torch.stack([torch.from_numpy(each) for each in found])
+
+
+def _attention(
+    x: torch.Tensor, weights: Weights, name: str, rotary_base: float | None, layer: int, probability: float
+) -> torch.Tensor:
     size, length = HIDDEN // HEADS, x.size(1)
     fused = _linear(x, weights, f"{name}.query_key_value")
-    mixed = []
+    shares, values = [], []
     for head in range(HEADS):
         query, key, value = fused[..., 3 * size * head : 3 * size * (head + 1)].split(size, dim=-1)
         if rotary_base is not None:
             query, key = _turned(query, rotary_base), _turned(key, rotary_base)
         scores = query @ key.transpose(1, 2) / size**0.5
         future = torch.arange(length).view(-1, 1) < torch.arange(length)
-        mixed.append(scores.masked_fill(future, -torch.inf).softmax(-1) @ value)
+        shares.append(scores.masked_fill(future, -torch.inf).softmax(-1))
+        values.append(value)
+    dropped = _dropped(torch.stack(shares, dim=1), layer, ATTENTION, probability)
+    mixed = [dropped[:, head] @ value for head, value in enumerate(values)]
     return _linear(torch.cat(mixed, dim=-1), weights, f"{name}.dense")
 
 
@@ -59,24 +75,28 @@ def _feed_forward(x: torch.Tensor, weights: Weights, name: str, swiglu: bool) ->
     return _linear(wide, weights, f"{name}.dense_4h_to_h")
 
 
-def reference(tokens: torch.Tensor, weights: Weights, model: Any) -> torch.Tensor:
+def reference(tokens: torch.Tensor, weights: Weights, model: Any, dropout: Any) -> torch.Tensor:
     """Return the logits."""
     x = weights["word_embeddings.weight"][tokens]
     if model.embedding_layernorm:
         x = _layer_norm(x, weights, "word_embeddings_layernorm")
     if model.positions == "learned":
         x = x + weights["position_embeddings.weight"][: tokens.size(1)]
+    x = _dropped(x, 1, EMBEDDING, dropout.hidden)
     base = model.rotary_base if model.positions == "rotary" else None
     for block in range(model.layers):
-        name = f"h.{block}"
+        name, layer = f"h.{block}", 2 + block
         normal = _layer_norm(x, weights, f"{name}.input_layernorm")
-        x = x + _attention(normal, weights, f"{name}.self_attention", base)
+        mixed = _attention(normal, weights, f"{name}.self_attention", base, layer, dropout.attention)
+        x = x + _dropped(mixed, layer, AFTER_ATTENTION, dropout.hidden)
         normal = _layer_norm(x, weights, f"{name}.post_attention_layernorm")
-        x = x + _feed_forward(normal, weights, f"{name}.mlp", model.activation == "swiglu")
+        fed = _feed_forward(normal, weights, f"{name}.mlp", model.activation == "swiglu")
+        x = x + _dropped(fed, layer, AFTER_FEED_FORWARD, dropout.hidden)
     head = weights["word_embeddings.weight" if model.tied_embeddings else "lm_head.weight"]
     return _layer_norm(x, weights, "ln_f") @ head.t()
 
 
+@pytest.mark.parametrize("dropout", [{}, {"attention": 0.2, "hidden": 0.1}], ids=["whole", "dropout"])
 @pytest.mark.parametrize(
     "changes",
     [
@@ -87,7 +107,9 @@ def reference(tokens: torch.Tensor, weights: Weights, model: Any) -> torch.Tenso
     ],
     ids=lambda changes: "-".join(map(str, changes.values())),
 )
-def test_logits_and_gradients_equal_a_plain_reference(mesh: Any, changes: dict[str, Any]) -> None:
+def test_logits_and_gradients_equal_a_plain_reference(
+    mesh: Any, changes: dict[str, Any], dropout: dict[str, float]
+) -> None:
     from bloomery.spec.parameters import declare
     from training.model.initialize import initialize
     from training.model.pipeline import BloomPipeline
@@ -100,6 +122,7 @@ def test_logits_and_gradients_equal_a_plain_reference(mesh: Any, changes: dict[s
         "feed_forward_size": FEED_FORWARD,
         **changes,
     }
+    raw["training"] |= {"dropout": dropout}
     run = TrainStage.model_validate(raw)
     network = BloomPipeline(mesh, run.model, run.training, ROWS)
     initialize(network, mesh, run.model, ROWS, seed=5)
@@ -113,10 +136,9 @@ def test_logits_and_gradients_equal_a_plain_reference(mesh: Any, changes: dict[s
     assert sum(p.count for p in declared) == sum(p.numel() for p in network.parameters())
     exact = {name: value.detach().double().requires_grad_() for name, value in ours.items()}
     tokens = torch.randint(0, ROWS, (2, 25), generator=random)
-    x = tokens[:, :-1]
-    for function in network.forward_funcs:
-        x = function(x)
-    expected = reference(tokens[:, :-1], exact, run.model)
+    with network.dropout.step(SEED, ITERATION, [SAMPLES]):
+        x = network(tokens[:, :-1])
+    expected = reference(tokens[:, :-1], exact, run.model, run.training.dropout)
     torch.testing.assert_close(x.double(), expected, rtol=1e-5, atol=1e-5)
     network.loss_fn(x, tokens[:, 1:]).backward()
     torch.nn.functional.cross_entropy(expected.flatten(0, 1), tokens[:, 1:].flatten()).backward()

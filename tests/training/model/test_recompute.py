@@ -30,6 +30,7 @@ class Products(TorchDispatchMode):
 def _run(mesh: Any, what: str, changes: dict[str, Any]) -> tuple[torch.Tensor, list[torch.Tensor], int, int]:
     """Return a block's output and gradients, and the numbers of products and attentions in its backward pass."""
     from training.model.block import TransformerBlock
+    from training.model.dropout import DropoutNumbers
     from training.model.kernels import kernels_here
 
     raw = stage(precision="bf16").model_dump(mode="json")
@@ -37,7 +38,8 @@ def _run(mesh: Any, what: str, changes: dict[str, Any]) -> tuple[torch.Tensor, l
     raw["training"] |= {"activation_checkpointing": what, "kernels": {"attention": "sdpa"}}
     run = TrainStage.model_validate(raw)
     kernels = kernels_here(run.model, run.training, mesh.device)
-    block = TransformerBlock(mesh, run.model, run.training, kernels).bfloat16()
+    dropout = DropoutNumbers(run.training.dropout, mesh.device)
+    block = TransformerBlock(mesh, run.model, run.training, kernels, 2, dropout).bfloat16()
     random = torch.Generator().manual_seed(4)
     with torch.no_grad():
         for parameter in block.parameters():

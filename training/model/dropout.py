@@ -1,0 +1,190 @@
+"""Dropout whose masks depend neither on the layout nor on the order of computation (Srivastava et al. 2014).
+
+Whether an element is dropped is a function of the seed, the iteration, the sample, the layer, the place in the layer
+and the element's number in the sample. Each rank computes the decisions about its own elements. It computes them again
+in the backward pass and when activations are recomputed. So no mask is stored, and there is no state of a generator
+that a checkpoint must save.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from enum import IntEnum
+from functools import lru_cache
+from typing import Any
+
+import torch
+
+from bloomery.base import installed
+from bloomery.config.training import DropoutConfig
+from training.model import _dropout
+from training.model.keep_mask import keep_mask
+from training.parallel.mesh import Mesh
+
+_LEVELS = 1 << 16
+"""Number of values of a random number."""
+_SAMPLE_BITS = 44
+"""A stream has the number of a sample in its lowest 44 bits, then 2 bits for the place, and the layer above them."""
+
+
+class Place(IntEnum):
+    """Place in a layer at which elements are dropped."""
+
+    EMBEDDING = 0
+    """The activation before the first block."""
+    ATTENTION = 1
+    """The attention weights."""
+    AFTER_ATTENTION = 2
+    """The output of attention, before it is added to the residual stream."""
+    AFTER_FEED_FORWARD = 3
+    """The output of the feed-forward layer, before it is added to the residual stream."""
+
+
+class DropoutNumbers:
+    """Numbers that decide what is dropped in the current micro-batch. All layers of a stage share one object.
+
+    Nothing is dropped outside of the context `step`.
+    """
+
+    def __init__(self, dropout: DropoutConfig, device: torch.device) -> None:
+        self.attention, self.hidden = threshold(dropout.attention), threshold(dropout.hidden)
+        """Thresholds for attention weights and for activations."""
+        self._device = device
+        self._key = 0
+        self._micro_batches: Iterator[Sequence[int]] | None = None
+        self._current: torch.Tensor | None = None
+
+    @contextmanager
+    def step(self, seed: int, iteration: int, micro_batches: Sequence[Sequence[int]]) -> Iterator[None]:
+        """Drop elements in the forward passes within the context.
+
+        Args:
+            seed: seed of the run.
+            iteration: number of the iteration.
+            micro_batches: numbers of the samples of this replica's micro-batches, in the order of the forward passes.
+        """
+        self._key, self._micro_batches = _key(seed, iteration), iter(micro_batches)
+        try:
+            yield
+        finally:
+            self._micro_batches = self._current = None
+
+    def next_micro_batch(self) -> None:
+        """Take the numbers of the next micro-batch of a training step, whose forward pass begins."""
+        if not self.attention and not self.hidden:
+            return
+        assert self._micro_batches is not None, "a training step with dropout needs the context `step`"
+        rows = [(self._key, sample) for sample in next(self._micro_batches)]
+        self._current = torch.tensor(rows, dtype=torch.int64).to(self._device, non_blocking=True)
+
+    def of_layer(self, layer: int) -> torch.Tensor | None:
+        """Return the key and the stream of each place and sample in a pipeline layer, int64 [places, batch, 2].
+
+        Return None if nothing is dropped.
+        """
+        return None if self._current is None else self._current + _offsets(layer, self._device)
+
+
+def threshold(probability: float) -> int:
+    """Return the probability in units of 2^-16, rounded. An element is dropped if its 16-bit number is below it."""
+    return min(_LEVELS - 1, round(probability * _LEVELS))
+
+
+@lru_cache(maxsize=1024)
+def _offsets(layer: int, device: torch.device) -> torch.Tensor:
+    """Return what a layer and its places add to the key and the stream of a sample, int64 [places, 1, 2]."""
+    rows = [[(0, layer * len(Place) + place << _SAMPLE_BITS)] for place in Place]
+    return torch.tensor(rows, dtype=torch.int64, device=device)
+
+
+def _key(seed: int, iteration: int) -> int:
+    """Return Philox's key of an iteration, as a signed 64-bit number."""
+    digest = hashlib.blake2b(f"dropout {seed} {iteration}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little", signed=True)
+
+
+def drop(x: torch.Tensor, numbers: torch.Tensor | None, place: Place, threshold: int, first: int = 0) -> torch.Tensor:
+    """Set elements of x to 0 with the probability `threshold` / 2^16. Divide the others by the probability to keep one.
+
+    Args:
+        x: activation [batch, ..].
+        numbers: numbers of the layer (`DropoutNumbers.of_layer`). None: nothing is dropped.
+        place: place in the layer.
+        threshold: threshold of the place.
+        first: number of this rank's first element of a sample. The rank's elements of a sample are consecutive.
+    """
+    if numbers is None or threshold == 0:
+        return x
+    return _Drop.apply(x, numbers[place], threshold, first)  # type: ignore[no-untyped-call,no-any-return]
+
+
+def drop_activation(
+    x: torch.Tensor, numbers: torch.Tensor | None, place: Place, threshold: int, mesh: Mesh
+) -> torch.Tensor:
+    """Apply `drop` to an activation [batch, length, hidden].
+
+    With sequence parallelism, the activation is this rank's part of the sequence. Without it, all tensor-parallel ranks
+    hold the same activation and drop the same elements.
+    """
+    first = mesh.tensor_rank * x.size(1) * x.size(2) if mesh.sequence_parallel else 0
+    return drop(x, numbers, place, threshold, first)
+
+
+class _Drop(torch.autograd.Function):
+    """Autograd function of `drop`. The backward pass drops the same elements of the gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, numbers: torch.Tensor, threshold: int, first: int) -> torch.Tensor:
+        ctx.save_for_backward(numbers)
+        ctx.threshold, ctx.first = threshold, first
+        return _dropped(x, numbers, threshold, first)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor) -> tuple[torch.Tensor, None, None, None]:
+        (numbers,) = ctx.saved_tensors
+        return _dropped(grads[0], numbers, ctx.threshold, ctx.first), None, None, None
+
+
+def _dropped(x: torch.Tensor, numbers: torch.Tensor, threshold: int, first: int) -> torch.Tensor:
+    """Return x with dropped elements. `numbers` holds the key and the stream of each sample, int64 [batch, 2]."""
+    if torch.compiler.is_compiling():
+        return _by_operations(x, numbers, threshold, first)
+    if x.device.type == "cpu":
+        return _by_kernel(x, numbers, threshold, first)
+    run = _compiled() if installed.compiles_for_gpu() else _by_operations
+    return run(x, numbers, threshold, first)
+
+
+def _scale(threshold: int) -> float:
+    return _LEVELS / (_LEVELS - threshold)
+
+
+def _by_operations(x: torch.Tensor, numbers: torch.Tensor, threshold: int, first: int) -> torch.Tensor:
+    """Drop elements by torch operations on any device."""
+    rows = x.flatten(1)
+    kept = keep_mask(numbers, first, rows.size(1), threshold)
+    factors = torch.where(kept, _scale(threshold), 0.0).to(torch.float32)
+    return (rows.float() * factors).to(x.dtype).view_as(x)
+
+
+@lru_cache(maxsize=1)
+def _compiled() -> Any:
+    """Return the compiled operations. They are one kernel, which stores no random numbers."""
+    return torch.compile(_by_operations)
+
+
+def _by_kernel(x: torch.Tensor, numbers: torch.Tensor, threshold: int, first: int) -> torch.Tensor:
+    """Drop elements by the compiled kernel on a CPU."""
+    rows = x.detach().flatten(1).contiguous()
+    if x.dtype is torch.float16:
+        # The kernel has no fp16. The product in fp32, rounded once, is the product in fp16.
+        rows = rows.float()
+    out = torch.empty_like(rows)
+    rest = numbers.numpy(), first, threshold, _scale(threshold)
+    if rows.dtype is torch.bfloat16:
+        _dropout.drop_bfloat16(rows.view(torch.uint16).numpy(), out.view(torch.uint16).numpy(), *rest)
+    else:
+        _dropout.drop_float(rows.numpy(), out.numpy(), *rest)
+    return out.to(x.dtype).view_as(x)
