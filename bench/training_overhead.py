@@ -55,6 +55,7 @@ def _bare_engine(stage: TrainStage, mesh: Mesh, rows: int) -> Any:
     after an update, and the timing of forward and backward passes."""
     import deepspeed
 
+    from bloomery.spec.batch_scaling import resolved_optimizer
     from bloomery.spec.deepspeed_json import deepspeed_json
     from training.model.initialize import initialize
     from training.model.pipeline import BloomPipeline
@@ -66,7 +67,7 @@ def _bare_engine(stage: TrainStage, mesh: Mesh, rows: int) -> Any:
     initialize(network, mesh, stage.model, rows, stage.seed)
     network.to(TYPES[training.precision])
     groups = parameter_groups(network, training.optimizer, stage.model, rows)
-    optimizer = build_optimizer(groups, training.optimizer, network.kernels.optimizer)
+    optimizer = build_optimizer(groups, resolved_optimizer(training), network.kernels.optimizer)
     # DeepSpeed logs to stdout, which must contain only data here.
     with contextlib.redirect_stdout(io.StringIO()):
         engine, *_ = deepspeed.initialize(model=network, optimizer=optimizer, config=deepspeed_json(training))

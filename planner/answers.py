@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from bloomery.contracts.disk_use import DiskUse, disk_use
 from bloomery.spec.batch import ladder_rungs
+from bloomery.spec.batch_scaling import describe_scaling, resolved_optimizer
 from bloomery.spec.communication import Communication, communication
 from bloomery.spec.duration import (
     bubble_fraction,
@@ -20,6 +21,7 @@ from bloomery.spec.duration import (
 )
 from bloomery.spec.export_resources import ExportResources, resources_of_export
 from bloomery.spec.hardware import gpus, grids
+from bloomery.spec.learning_rate import warmup_iterations
 from bloomery.spec.memory import StageMemory, bytes_per_parameter, ends_and_middle, memory, moment_count, usable_bytes
 from bloomery.spec.overview import overview
 from bloomery.spec.parameters import declare
@@ -113,6 +115,10 @@ class Answers:
     train_samples: int
     train_tokens: int
     peak_learning_rate: float
+    batch_scaling: str | None
+    """Rule by which the peak learning rate follows from the global batch size; None if the rate is stated."""
+    warmup_iterations: int
+    """Number of iterations of the warm-up; 0 without a warm-up."""
     end_learning_rate: float
     bubble_fraction: float
     """Share of an iteration with the full global batch during which a pipeline stage is idle."""
@@ -173,7 +179,9 @@ def answers(config: RunConfig) -> Answers:
         iterations=figures.iterations,
         train_samples=figures.samples,
         train_tokens=figures.tokens,
-        peak_learning_rate=training.optimizer.learning_rate,
+        peak_learning_rate=resolved_optimizer(training).learning_rate,
+        batch_scaling=describe_scaling(training.batch_scaling) if training.batch_scaling else None,
+        warmup_iterations=warmup_iterations(model, training),
         end_learning_rate=state_at(config, iteration=figures.iterations).learning_rate,
         bubble_fraction=waits,
         communication=communication(config, full),

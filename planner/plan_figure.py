@@ -30,7 +30,7 @@ def figure(config: RunConfig, plan: Answers) -> str:
     def draw(canvas: Any) -> None:
         ladder, rate, memory = canvas.subplots(1, 3, width_ratios=(1.15, 1.15, 1))
         _ladder(ladder, run, bool(config.training.curriculum))
-        _rate(rate, config, run)
+        _rate(rate, config, plan, run)
         _memory(memory, plan)
 
     return svg(draw, (11.0, 3.1), transparent=False)
@@ -54,14 +54,14 @@ def _ladder(axes: Any, run: Trajectory, curriculum: bool) -> None:
         other.grid(visible=False)
 
 
-def _rate(axes: Any, config: RunConfig, run: Trajectory) -> None:
+def _rate(axes: Any, config: RunConfig, plan: Answers, run: Trajectory) -> None:
     # The points are denser at the beginning, because of the warm-up.
     steps = sorted({round(run.iterations * (number / _POINTS) ** 2) for number in range(_POINTS + 1)})
     states = [state_at(config, iteration=step) for step in steps]
     axes.plot(
         [state.consumed_tokens / 1e9 for state in states], [state.learning_rate for state in states], color=COLOUR
     )
-    axes.set_ylim(0, config.training.optimizer.learning_rate * 1.08)
+    axes.set_ylim(0, plan.peak_learning_rate * 1.08)
     axes.set_title("learning rate", fontsize=9)
     axes.set_xlabel("tokens, 10^9")
     axes.ticklabel_format(axis="y", style="sci", scilimits=(0, 0))

@@ -126,6 +126,8 @@ def _memory(plan: Answers) -> Rows:
 
 def _schedule(plan: Answers) -> Rows:
     sizes = describe_batches(plan.batches)
+    rule = [("rule of the peak", plan.batch_scaling)] if plan.batch_scaling else []
+    share = f" ({plan.warmup_iterations / plan.iterations:.1%} of the training)" if plan.warmup_iterations else ""
     return [
         ("iterations", f"{plan.iterations:,}"),
         ("samples", f"{plan.train_samples:,}"),
@@ -134,6 +136,8 @@ def _schedule(plan: Answers) -> Rows:
         ("micro-batches", f"{plan.micro_batches} for each replica at the full batch"),
         ("pipeline bubble", f"{plan.bubble_fraction:.1%} of an iteration at the full batch"),
         ("learning rate", f"{plan.peak_learning_rate:.3E} at most, {plan.end_learning_rate:.3E} at the end"),
+        *rule,
+        ("warm-up", f"{plan.warmup_iterations:,} iteration{'' if plan.warmup_iterations == 1 else 's'}{share}"),
         ("operations", f"{plan.model_flops:.3g} FLOPs without recomputation"),
     ]
 

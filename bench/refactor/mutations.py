@@ -76,6 +76,13 @@ PLAUSIBLE: dict[str, list[Any]] = {
     "training.batch.rampup.increment": [1, 3, 8, 16, 32],
     "training.batch.rampup.samples": _SAMPLES,
     "training.batch.rampup.start": [1, 4, 8, 16, 4096],
+    "training.batch_scaling": [
+        {"base_batch": 512, "base_learning_rate": 2.83e-3, "cap": 1.13e-2, "warmup_iterations": 1024},
+        {"base_batch": 2048, "base_learning_rate": 0.01, "floor": 0.01, "cap": 0.02},
+        {"base_batch": 8, "base_learning_rate": 1.0e-4, "floor": 1.0, "cap": 0.1},
+        {"base_batch": 8},
+    ],
+    "training.batch_scaling.warmup_iterations": [1, 304, 10_176],
     "training.checkpoint": [{"every_iterations": 7}, {"every_iterations": 100, "keep_every_iterations": 150}],
     "training.checkpoint.keep_every_iterations": [10, 100, 1000],
     "training.curriculum": [

@@ -16,6 +16,7 @@ import torch
 from bloomery.checkpoint.files import DynamicScaler, Fragment, Scaler
 from bloomery.checkpoint.flat import FlatState
 from bloomery.checkpoint.optimizer_state import MASTER, GroupSettings, OptimizerSettings
+from bloomery.spec.batch_scaling import resolved_optimizer
 from bloomery.spec.deepspeed_json import deepspeed_json
 from bloomery.spec.groups import engine_name, optimizer_groups
 
@@ -123,7 +124,7 @@ def optimizer_state(
 
 def _options(parameter: Parameter, training: TrainingConfig) -> dict[str, Any]:
     """Return the options of a group before the first update. A training replaces them by its own when it starts."""
-    optimizer = training.optimizer
+    optimizer = resolved_optimizer(training)
     decay = optimizer.weight_decay if parameter.decays else 0.0
     return {"lr": optimizer.learning_rate, "weight_decay": decay}
 

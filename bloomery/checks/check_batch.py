@@ -8,7 +8,7 @@ from bloomery.config.section import Contradiction
 from bloomery.spec.batch import global_batch_size, ladder_rungs, micro_batch_size
 
 if TYPE_CHECKING:
-    from bloomery.config.run import RunConfig
+    from bloomery.config.model import ModelConfig
     from bloomery.config.training import BatchConfig, TrainingConfig
 
 MOST_SIZES = 10_000
@@ -91,14 +91,13 @@ def _unreached_change(batch: BatchConfig) -> Contradiction | None:
     return None
 
 
-def has_countable_steps(config: RunConfig) -> bool:
+def has_countable_steps(model: ModelConfig, training: TrainingConfig) -> bool:
     """Return whether the run has at least one step, and at most `MOST_SIZES` batch sizes and sequence lengths.
 
     If the answer is no, other checks report the problem.
     """
-    training = config.training
     batch, curriculum = training.batch, training.curriculum
     sizes = (batch.global_batch_size - batch.rampup.start) // batch.rampup.increment if batch.rampup else 0
-    lengths = (config.model.sequence_length - curriculum.start_length) // curriculum.length_step if curriculum else 0
+    lengths = (model.sequence_length - curriculum.start_length) // curriculum.length_step if curriculum else 0
     first = min(batch.rampup.start, batch.global_batch_size) if batch.rampup else batch.global_batch_size
     return max(sizes, lengths) <= MOST_SIZES and first <= training.train_samples

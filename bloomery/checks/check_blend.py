@@ -16,7 +16,7 @@ def blend_contradictions(config: RunConfig) -> list[Contradiction]:
     """Find stages of the blend that are out of order, that begin after the end of the training, or whose `spread_to` is
     less than the sample at which they end."""
     stages, training = config.index.blend, config.training
-    if not stages or not has_countable_steps(config):
+    if not stages or not has_countable_steps(config.model, config.training):
         return []
     samples = samples_to_read(training.batch, training.train_samples)
     length = ("training.train_samples", "training.batch")

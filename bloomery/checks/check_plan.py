@@ -30,7 +30,7 @@ def plan_contradictions(config: RunConfig) -> list[Contradiction]:
             message = f"plan.assumed: {path!r} is not a key of the configuration"
             right = "a key with its sections, such as training.skip"
             problems.append(Contradiction(message, ("plan.assumed",), path, right))
-    if plan.disk is not None and has_countable_steps(config):
+    if plan.disk is not None and has_countable_steps(config.model, config.training):
         problems += _small_disk(config, plan.disk)
     return problems
 

@@ -8,8 +8,9 @@ from bloomery.base.errors import InputError
 from bloomery.checks.check_batch import MOST_SIZES, batch_contradictions, has_countable_steps
 from bloomery.checks.check_optimizer import lamb_contradictions
 from bloomery.checks.check_schedule import schedule_contradictions
+from bloomery.checks.check_warmup import warmup_contradictions, warmup_keys
 from bloomery.config.section import Contradiction
-from bloomery.spec.learning_rate import decay_start
+from bloomery.spec.learning_rate import decay_end, decay_start
 from bloomery.spec.partition import partition_problem
 from bloomery.spec.trajectory import trajectory
 
@@ -29,20 +30,22 @@ def section_contradictions(training: TrainingConfig) -> list[Contradiction]:
     ]
 
 
-def refuse_contradictions(training: TrainingConfig, *, where: str) -> None:
+def refuse_contradictions(model: ModelConfig, training: TrainingConfig, *, where: str) -> None:
     """Raise an error if the training of a stage file contradicts itself.
 
     The workflow writes only stage files that passed the checks. Only a file that the workflow did not write can fail
     here.
 
     Args:
+        model: the section `model` of the stage file.
         training: the section `training` of the stage file.
         where: path of the stage file, for the error.
 
     Raises:
         InputError: there are contradictions; the error lists them.
     """
-    problems = [found.problem for found in section_contradictions(training)]
+    contradictions = [*section_contradictions(training), *warmup_contradictions(model, training)]
+    problems = [found.problem for found in contradictions]
     if problems:
         expected = "a stage file that the workflow wrote to runs/<name>/config/; start the workflow again to rewrite it"
         raise InputError("; ".join(map(str, problems)), where=where, expected=expected)
@@ -52,7 +55,11 @@ def training_contradictions(config: RunConfig) -> list[Contradiction]:
     """Find keys of `model`, `training` and `tokenizer` that are each valid but contradict each other."""
     checks = (_of_padding, _of_initial_checkpoint, _of_lengths, _of_tokens, _of_cooldown, _of_skips, _of_kernels)
     found = [problem for check in checks for problem in check(config)]
-    return [*layout_contradictions(config.model, config.training), *found]
+    return [
+        *layout_contradictions(config.model, config.training),
+        *warmup_contradictions(config.model, config.training),
+        *found,
+    ]
 
 
 def layout_contradictions(model: ModelConfig, training: TrainingConfig) -> list[Contradiction]:
@@ -203,25 +210,16 @@ def _of_sequence_parallel(model: ModelConfig, training: TrainingConfig) -> list[
 
 
 def _of_tokens(config: RunConfig) -> list[Contradiction]:
-    """Find a warm-up that ends after the decay or the run, and a decay that ends after the run.
-
-    Lengths are only compared here if the warm-up, the decay or the run is stated in tokens.
-    """
+    """Find a decay that ends after the run, if the end of the decay or of the run is stated in tokens."""
     training, optimizer, section = config.training, config.training.optimizer, "training.optimizer"
     ends, decays = training.train_tokens, optimizer.decay_tokens
-    if (ends is None and decays is None and optimizer.warmup_tokens is None) or not has_countable_steps(config):
+    if (ends is None and decays is None) or not has_countable_steps(config.model, training):
         return []
     run = trajectory(config.model, training)
-    warmup, whole = run.tokens_at(optimizer.warmup_samples), run.tokens_at(training.train_samples)
+    whole, last = run.tokens_at(training.train_samples), run.end.consumed_samples
     problems: list[Contradiction] = []
+    keys: tuple[str, ...]
     shape = ("training.train_samples", "training.batch", "training.curriculum", "model.sequence_length")
-    if decays is not None and warmup > decays:
-        message = (
-            f"{section}.warmup_samples {optimizer.warmup_samples} are {warmup} tokens, more than "
-            f"{section}.decay_tokens {decays}: the decay would end before the warm-up"
-        )
-        keys: tuple[str, ...] = (f"{section}.decay_tokens", f"{section}.warmup_samples", *shape)
-        problems.append(Contradiction(message, keys, decays, f"{section}.decay_tokens above {warmup}"))
     if decays is not None and decays > whole and (ends is None or decays <= ends):
         message = (
             f"{section}.decay_tokens {decays} exceeds the {whole} tokens of training.train_samples "
@@ -229,21 +227,6 @@ def _of_tokens(config: RunConfig) -> list[Contradiction]:
         )
         keys = (f"{section}.decay_tokens", *shape)
         problems.append(Contradiction(message, keys, decays, f"at most {whole}"))
-    last, last_token = run.end.consumed_samples, run.end.consumed_tokens
-    if optimizer.warmup_tokens is not None and optimizer.warmup_tokens > last_token:
-        message = (
-            f"{section}.warmup_tokens {optimizer.warmup_tokens} exceeds the {last_token} tokens of the run: the "
-            "learning rate would never reach its peak"
-        )
-        keys = (f"{section}.warmup_tokens", "training.train_tokens", *shape)
-        problems.append(Contradiction(message, keys, optimizer.warmup_tokens, f"at most {last_token}"))
-    if ends is not None and optimizer.warmup_samples > last and optimizer.warmup_samples <= training.train_samples:
-        message = (
-            f"{section}.warmup_samples {optimizer.warmup_samples} exceeds the {last} samples after which "
-            f"training.train_tokens {ends} ends the run: the learning rate would never reach its peak"
-        )
-        keys = (f"{section}.warmup_samples", "training.train_tokens", *shape)
-        problems.append(Contradiction(message, keys, optimizer.warmup_samples, f"at most {last}"))
     stop = optimizer.decay_samples or training.train_samples
     by_samples = decays is None and optimizer.schedule != "constant"
     if ends is not None and by_samples and stop > last + run.end.global_batch_size:
@@ -259,26 +242,19 @@ def _of_tokens(config: RunConfig) -> list[Contradiction]:
 
 
 def _of_cooldown(config: RunConfig) -> list[Contradiction]:
-    """Check that the warm-up ends before the decay ends, and that the cooldown of `wsd` fits between these two ends."""
-    training, optimizer, section = config.training, config.training.optimizer, "training.optimizer"
-    if optimizer.schedule == "constant" or not has_countable_steps(config):
+    """Check that the cooldown of `wsd` fits between the end of the warm-up and the end of the decay."""
+    training, section = config.training, "training.optimizer"
+    if training.optimizer.schedule != "wsd" or not has_countable_steps(config.model, training):
         return []
-    unit, end = "samples", optimizer.decay_samples or training.train_samples
-    cooldown = optimizer.cooldown_samples
-    if optimizer.decay_tokens is not None:
-        unit, end, cooldown = "tokens", optimizer.decay_tokens, optimizer.cooldown_tokens
+    unit, end, cooldown = decay_end(training)
     start = decay_start(config.model, training)
-    key, warmup = f"{section}.decay_{unit}", f"{section}.warmup_{'tokens' if optimizer.warmup_tokens else 'samples'}"
-    if optimizer.warmup_tokens is not None and start > end:
-        message = f"{key} {end}: the decay would end before the warm-up, which ends after {start} {unit}"
-        return [Contradiction(message, (key, warmup, "training.train_samples"), end, f"more than {start}")]
-    if optimizer.schedule != "wsd" or cooldown is None or cooldown <= max(0, end - start):
+    if cooldown is None or cooldown <= max(0, end - start):
         return []
     message = (
         f"{section}.cooldown_{unit} {cooldown} exceeds the {end - start} {unit} between the end of the warm-up "
         f"({start}) and the end of the decay ({end})"
     )
-    keys = (f"{section}.cooldown_{unit}", key, warmup, "training.train_samples")
+    keys = (f"{section}.cooldown_{unit}", f"{section}.decay_{unit}", *warmup_keys(training), "training.train_samples")
     return [Contradiction(message, keys, cooldown, f"at most {max(0, end - start)}")]
 
 
@@ -294,7 +270,7 @@ def _of_skips(config: RunConfig) -> list[Contradiction]:
     if (
         not problems
         and training.skip
-        and has_countable_steps(config)
+        and has_countable_steps(config.model, config.training)
         and not trajectory(config.model, training).iterations
     ):
         message = "training.skip skips so many samples that no batch is left to train on"

@@ -141,6 +141,8 @@ def right_value(detail: ErrorDetails, model: type[BaseModel], location: Sequence
         text = " or ".join(found) or f"another value ({detail['msg']})"
         if detail["type"] == "finite_number":
             text = text.replace("a number", "a finite number", 1)
+        if detail["type"] == "missing":  # null would be as wrong as no value
+            text = text.removesuffix(", or null")
     if text.startswith(_NEED_NO_EXAMPLE):
         return text
     example = example_of(model, location)

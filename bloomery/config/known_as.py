@@ -7,6 +7,7 @@ lower case with underscores. A name may start with its section, as in `zero_opti
 from __future__ import annotations
 
 _BATCHES = "the suggested key takes a number of samples: iterations x training.batch.global_batch_size"
+_WARMUP = f"{_BATCHES}; to state the warm-up in iterations, use training.batch_scaling.warmup_iterations"
 _PRECISION = "the suggested key takes 'bf16', 'fp16' or 'fp32'"
 
 KNOWN_AS: dict[str, tuple[str, ...]] = {
@@ -141,8 +142,9 @@ NOTES = {
         ("train_iters", "max_steps", "training_steps", "num_train_steps", "steps", "total_steps"), _BATCHES
     ),
     **dict.fromkeys(("train_steps", "iterations", "max_iters"), _BATCHES),
-    **dict.fromkeys(("warmup", "lr_warmup_iters", "warmup_steps", "warmup_iters", "num_warmup_steps"), _BATCHES),
-    **dict.fromkeys(("lr_decay_iters", "decay_steps", "warmup_num_steps", "lr_wsd_decay_iters"), _BATCHES),
+    **dict.fromkeys(("warmup", "lr_warmup_iters", "warmup_steps", "warmup_iters", "num_warmup_steps"), _WARMUP),
+    **dict.fromkeys(("lr_decay_iters", "decay_steps", "lr_wsd_decay_iters"), _BATCHES),
+    "warmup_num_steps": _WARMUP,
     **dict.fromkeys(
         ("lr_warmup_fraction", "warmup_ratio"),
         "the suggested key takes a number of samples: the fraction x training.train_samples",

@@ -22,7 +22,10 @@ from bloomery.config.yaml_text import refuse_endless
 
 S = TypeVar("S", bound=BaseModel)
 
-_INSTEAD = {"training.train_samples": ", or the key training.train_epochs instead"}
+_INSTEAD = {
+    "training.train_samples": ", or the key training.train_epochs instead",
+    "training.optimizer.learning_rate": ", or the section training.batch_scaling instead",
+}
 """Missing key -> end of the error message, which names another key that may be stated instead."""
 
 

@@ -17,10 +17,13 @@ _REQUIRED: dict[str, Any] = {
     "training.train_samples": 1,
     "training.batch": {},
     "training.batch.global_batch_size": 1,
+    "training.batch_scaling": {},
+    "training.batch_scaling.base_batch": 1,
+    "training.batch_scaling.base_learning_rate": 1.0,
     "training.optimizer": {},
     "training.optimizer.learning_rate": 1.0,
 }
-"""Valid values of keys that have no default."""
+"""Valid values of keys that have no default, or that are required if other keys have their defaults."""
 
 
 def path_text(location: Location) -> str:

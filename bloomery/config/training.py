@@ -3,9 +3,10 @@ for checkpoints, validation, segments, preflight, hangs, guards, kernels and ene
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, ValidationError, ValidationInfo, field_validator
+from pydantic_core import InitErrorDetails
 
 from bloomery.config.lamb import LambConfig
 from bloomery.config.section import Count, NotBool, Positive, Section
@@ -87,6 +88,27 @@ class BatchConfig(Section):
     """Ramp-up of the global batch size. Default (null): every global batch has its full size."""
 
 
+class BatchScalingConfig(Section):
+    """Large-batch scaling: the peak learning rate follows from the global batch size, and the warm-up is a number of
+    iterations. One section then describes the same training at several batch sizes."""
+
+    base_batch: Annotated[Positive, Field(examples=[512])]
+    """Global batch size to which `base_learning_rate` belongs, in samples."""
+    base_learning_rate: Annotated[float, Field(gt=0, examples=[2.83e-3]), NotBool]
+    """Peak learning rate for a global batch of `base_batch` samples."""
+    rule: Literal["sqrt"] = "sqrt"
+    """Rule for other batch sizes. `sqrt`: the peak learning rate is `base_learning_rate` x sqrt(global batch size /
+    `base_batch`). With a ramp-up, the global batch size is the full size, `training.batch.global_batch_size`."""
+    floor: Annotated[Annotated[float, Field(gt=0), NotBool] | None, Field(examples=[0.01])] = None
+    """Lowest peak learning rate: a lower result of `rule` is raised to it. Default (null): no lower limit."""
+    cap: Annotated[Annotated[float, Field(gt=0), NotBool] | None, Field(examples=[0.02])] = None
+    """Highest peak learning rate: a higher result of `rule` is lowered to it. Default (null): no upper limit."""
+    warmup_iterations: Annotated[Positive | None, Field(examples=[1024])] = None
+    """Length of the warm-up in iterations. The learning rate rises linearly over the samples that these iterations
+    consume, with their batch sizes of the ramp-up. Use it instead of `training.optimizer.warmup_samples`. Default
+    (null): the keys of `training.optimizer` state the warm-up."""
+
+
 class CurriculumConfig(Section):
     """Sequence-length curriculum: samples are cut to a length that grows to `model.sequence_length`."""
 
@@ -119,12 +141,14 @@ class OptimizerConfig(Section):
     variants the section `lamb` selects."""
     lamb: LambConfig = LambConfig()
     """Variant of LAMB. This section is only allowed with `kind: lamb`."""
-    learning_rate: Annotated[float, Field(gt=0, examples=[6e-5]), NotBool]
-    """Peak learning rate, which is reached at the end of the warm-up."""
+    learning_rate: Annotated[Annotated[float, Field(gt=0), NotBool] | None, Field(examples=[6e-5])] = None
+    """Peak learning rate, which is reached at the end of the warm-up. Exactly one of this key and
+    `training.batch_scaling` must be stated."""
     min_learning_rate: Annotated[float, Field(ge=0), NotBool] = 0.0
     """Learning rate at the end of the decay and after it."""
     warmup_samples: Count = 0
-    """Number of samples over which the learning rate rises linearly from 0 to its peak (warm-up)."""
+    """Number of samples over which the learning rate rises linearly from 0 to its peak (warm-up). The key
+    `training.batch_scaling.warmup_iterations` states the warm-up in iterations instead."""
     warmup_tokens: Positive | None = None
     """Number of tokens over which the learning rate rises linearly from 0 to its peak. Use it instead of
     `warmup_samples`, for example with a curriculum. Default (null): `warmup_samples` applies."""
@@ -159,6 +183,14 @@ class OptimizerConfig(Section):
     norm. 0: no clipping."""
 
 
+class ResolvedOptimizer(OptimizerConfig):
+    """The optimizer's settings with a peak learning rate and a warm-up in samples or tokens, even if
+    `training.batch_scaling` states them. `bloomery.spec.batch_scaling` computes them."""
+
+    learning_rate: Annotated[float, Field(gt=0), NotBool]
+    """Peak learning rate."""
+
+
 UNKNOWN_SAMPLES = 1
 """Value of `train_samples` in the files of stages if `train_epochs` is stated, because only the index knows the length.
 `bloomery.contracts.train_stage` replaces it."""
@@ -181,6 +213,12 @@ class TrainingConfig(Section):
     """Layout of the training: the sizes of tensor, pipeline and data parallelism."""
     batch: BatchConfig
     """Sizes of the global batch and of the micro-batches."""
+    batch_scaling: Annotated[
+        BatchScalingConfig | None,
+        Field(examples=[{"base_batch": 512, "base_learning_rate": 2.83e-3, "cap": 1.13e-2, "warmup_iterations": 1024}]),
+    ] = None
+    """Peak learning rate and warm-up that follow from the global batch size. Default (null):
+    `training.optimizer.learning_rate` and the keys of the warm-up in `training.optimizer` apply."""
     curriculum: Annotated[
         CurriculumConfig | None, Field(examples=[{"start_length": 64, "length_step": 8, "samples": 1000000}])
     ] = None
@@ -245,6 +283,19 @@ class TrainingConfig(Section):
     peak_tflops: Annotated[Annotated[float, Field(gt=0), NotBool] | None, Field(examples=[312])] = None
     """Peak speed of one device in TFLOP/s, from which the model FLOP utilisation (MFU) is computed (A100 in bf16: 312).
     Default (null): no MFU is computed."""
+
+    @field_validator("optimizer", mode="before")
+    @classmethod
+    def _states_the_learning_rate(cls, value: Any, info: ValidationInfo) -> Any:
+        """Refuse an optimizer without a learning rate if no section `batch_scaling` states it."""
+        stated = value.get("learning_rate") if isinstance(value, dict) else getattr(value, "learning_rate", None)
+        # An invalid section `batch_scaling` is absent from `info.data`. Only its own problems are reported.
+        scaled = info.data.get("batch_scaling", "invalid") is not None
+        if stated is not None or scaled or not isinstance(value, dict | OptimizerConfig):
+            return value
+        raise ValidationError.from_exception_data(
+            cls.__name__, [InitErrorDetails(type="missing", loc=("learning_rate",), input=value)]
+        )
 
     @field_validator("activation_checkpointing", mode="before")
     @classmethod

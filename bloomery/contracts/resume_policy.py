@@ -21,6 +21,7 @@ from bloomery.config.stages import TrainStage
 from bloomery.contracts.checkpoint import Change, CheckpointManifest, step_name
 from bloomery.contracts.index_manifest import IndexManifest
 from bloomery.contracts.sample_prefix import sample_prefix
+from bloomery.spec.batch_scaling import resolved_optimizer
 
 SKIP = "training.skip"
 TOKENIZER = "tokenizer"
@@ -120,6 +121,12 @@ RULES = (
         + _of("training.optimizer", "decay_samples", "decay_tokens", "schedule", "cooldown_samples", "cooldown_tokens"),
         Policy.BOUNDARY,
         "these values depend on the consumed samples or tokens, and new values apply from the checkpoint's position on",
+    ),
+    Rule(
+        ("training.batch_scaling",),
+        Policy.FREE,
+        "`training.optimizer.learning_rate` and `training.optimizer.warmup_samples` are computed from this key and "
+        "have their own policies",
     ),
     Rule(
         _of("training.optimizer", "beta1", "beta2", "epsilon", "weight_decay", "gradient_clipping"),
@@ -281,8 +288,16 @@ def _skip_in_what_was_read(change: Difference, checkpoint: CheckpointManifest) -
 
 
 def _compared(stage: TrainStage) -> dict[str, Any]:
-    """Return the values of all keys. Without an initial checkpoint, its digest and its name are null."""
+    """Return the values of all keys, with the learning rate and the warm-up that `training.batch_scaling` computes.
+
+    Without an initial checkpoint, its digest and its name are null.
+    """
     values = stage.model_dump(mode="json")
+    optimizer = resolved_optimizer(stage.training)
+    values["training"]["optimizer"] |= {
+        "learning_rate": optimizer.learning_rate,
+        "warmup_samples": optimizer.warmup_samples,
+    }
     section, digest = INITIAL.split(".")
     values[section] = values[section] or {digest: None, INITIAL_SOURCE.split(".")[1]: None}
     return values

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from bloomery.base.errors import ConfigError
+from bloomery.spec.batch_scaling import resolved_optimizer
 from bloomery.spec.partition import divisors
 from bloomery.spec.refuse_unsupported import refuse_untrainable
 
@@ -178,6 +179,15 @@ def _training(training: TrainingConfig, tensor: int, pipeline: int, data: int) -
     if training.batch.micro_batch_changes:
         batch["micro_batch_changes"] = [{"from_batch": full, "size": 2 * micro}]
     optimizer = _optimizer(training, 4 * full, samples)
+    if (scaling := training.batch_scaling) is not None:
+        # The peak learning rate stays that of the run, although the batch is smaller.
+        rate = resolved_optimizer(training).learning_rate
+        changed["batch_scaling"] = scaling.model_dump(mode="json", exclude_unset=True) | {
+            "base_batch": full,
+            "base_learning_rate": rate,
+        }
+        if scaling.warmup_iterations is not None:
+            changed["batch_scaling"]["warmup_iterations"] = 4
     if training.curriculum is not None:
         lengths = {"start_length": _SHORTEST, "length_step": _SHORTEST}
         changed["curriculum"] = lengths | {"samples": samples // 2}

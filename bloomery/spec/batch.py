@@ -105,9 +105,38 @@ def samples_to_read(batch: BatchConfig, train_samples: int) -> int:
     """
     consumed = 0
     while (size := global_batch_size(batch, consumed)) <= train_samples - consumed:
-
-        def alike(step: int, start: int = consumed, size: int = size) -> bool:
-            return global_batch_size(batch, start + step * size) == size
-
-        consumed += size * leading(alike, (train_samples - consumed) // size)
+        consumed += size * _equal_steps(batch, consumed, (train_samples - consumed) // size)
     return consumed
+
+
+def samples_of_iterations(batch: BatchConfig, iterations: int) -> int:
+    """Return the number of samples that the first `iterations` steps consume if none are skipped.
+
+    The number of steps is not limited by the length of the training. The cost is O(number of batch sizes).
+    """
+    consumed = 0
+    while iterations:
+        steps = _equal_steps(batch, consumed, iterations)
+        consumed += steps * global_batch_size(batch, consumed)
+        iterations -= steps
+    return consumed
+
+
+def iterations_of_samples(batch: BatchConfig, samples: int) -> int:
+    """Return the smallest number of steps that consume at least `samples` samples if none are skipped.
+
+    The number of steps is not limited by the length of the training. The cost is O(number of batch sizes).
+    """
+    iterations = consumed = 0
+    while consumed < samples:
+        size = global_batch_size(batch, consumed)
+        steps = _equal_steps(batch, consumed, -((consumed - samples) // size))
+        iterations += steps
+        consumed += steps * size
+    return iterations
+
+
+def _equal_steps(batch: BatchConfig, consumed: int, most: int) -> int:
+    """Return how many of the next `most` steps after `consumed` samples have the batch size of the first of them."""
+    size = global_batch_size(batch, consumed)
+    return leading(lambda step: global_batch_size(batch, consumed + step * size) == size, most)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from bloomery.spec.batch import iterations_of_samples
+from bloomery.spec.batch_scaling import resolved_optimizer
 from bloomery.spec.trajectory import trajectory
 
 if TYPE_CHECKING:
     from bloomery.config.model import ModelConfig
-    from bloomery.config.training import OptimizerConfig, TrainingConfig
+    from bloomery.config.training import ResolvedOptimizer, TrainingConfig
 
 COOLDOWN_SHARE = 10
 """Schedule `wsd` decays over the last tenth of the schedule if no cooldown is configured."""
@@ -20,7 +22,7 @@ def learning_rate_at(
 ) -> float:
     """Return the learning rate of the step of `training` that ends at this number of consumed samples and tokens."""
     return learning_rate(
-        training.optimizer,
+        resolved_optimizer(training),
         consumed_samples,
         training.train_samples,
         consumed_tokens=consumed_tokens,
@@ -30,7 +32,7 @@ def learning_rate_at(
 
 def decay_start(model: ModelConfig, training: TrainingConfig) -> int:
     """Return where the warm-up ends, in the unit of the decay: tokens if `decay_tokens` is set, else samples."""
-    optimizer = training.optimizer
+    optimizer = resolved_optimizer(training)
     if optimizer.decay_tokens is not None:
         if optimizer.warmup_tokens is not None:
             return optimizer.warmup_tokens
@@ -40,8 +42,32 @@ def decay_start(model: ModelConfig, training: TrainingConfig) -> int:
     return optimizer.warmup_samples
 
 
+def decay_end(training: TrainingConfig) -> tuple[str, int, int | None]:
+    """Return the unit of the decay (samples or tokens), the position at which the decay ends, and the configured length
+    of the cooldown of `wsd` in this unit."""
+    optimizer = training.optimizer
+    if optimizer.decay_tokens is not None:
+        return "tokens", optimizer.decay_tokens, optimizer.cooldown_tokens
+    return "samples", optimizer.decay_samples or training.train_samples, optimizer.cooldown_samples
+
+
+def warmup_iterations(model: ModelConfig, training: TrainingConfig) -> int:
+    """Return the number of iterations that the warm-up takes, also if the training is shorter than the warm-up.
+
+    A warm-up that ends within an iteration includes this iteration. Skipped samples are not counted.
+    """
+    optimizer = resolved_optimizer(training)
+    samples = optimizer.warmup_samples
+    if optimizer.warmup_tokens is not None:
+        # Every sample has at least one token, so this training is long enough.
+        enough = optimizer.warmup_tokens + training.batch.global_batch_size
+        longer = training.model_copy(update={"train_samples": enough, "train_tokens": None, "skip": []})
+        samples = trajectory(model, longer).samples_at(optimizer.warmup_tokens)
+    return iterations_of_samples(training.batch, samples)
+
+
 def learning_rate(
-    optimizer: OptimizerConfig,
+    optimizer: ResolvedOptimizer,
     consumed_samples: int,
     train_samples: int,
     *,

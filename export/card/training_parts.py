@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from bloomery.base.markdown_text import markdown_table
 from bloomery.base.units import format_energy, format_seconds
+from bloomery.spec.batch_scaling import resolved_optimizer
 from bloomery.spec.flops import iteration_flops
 from bloomery.spec.trajectory import trajectory
 from export.card.folded import folded
@@ -57,7 +58,7 @@ def _weights(facts: CardFacts) -> str:
 def training(facts: CardFacts) -> str:
     """Return the table of the training, and a folded table of all keys of its configuration."""
     manifest, settings = facts.manifest, facts.trained
-    optimizer = settings.optimizer
+    optimizer = resolved_optimizer(settings)
     rows = [
         ["iterations", f"{manifest.iteration:,}"],
         ["samples", f"{manifest.consumed_samples:,}{_skipped(manifest.skipped_samples)}"],

@@ -31,7 +31,21 @@ BERT12 = {
 @pytest.mark.parametrize(
     ("preset", "changes", "key", "reason"),
     [
-        ("bert-large", BERT12, "training.optimizer.warmup_samples", "the learning rate would never reach its peak"),
+        (
+            "bert-large",
+            BERT12,
+            "training.optimizer.warmup_samples",
+            "the warm-up takes 10,176 iterations, but the training has only 6,400, so the learning rate would never "
+            "reach its peak of 0.01; its greatest value would be 0.006289",
+        ),
+        (
+            "t5-small",
+            {"training.batch.global_batch_size": 16_384, "training.batch_scaling.warmup_iterations": 3201},
+            "training.batch_scaling.warmup_iterations",
+            "the warm-up takes 3,201 iterations, but the training has only 3,200, so the learning rate would never "
+            "reach its peak of 0.0113; its greatest value would be 0.0113",
+        ),
+        ("t5-small", {"training.optimizer.learning_rate": 1e-3}, "training.optimizer.learning_rate", "both set"),
         ("tr11-176b", {"training.optimizer.decay_samples": 220_000_001}, "training.optimizer.decay_samples", "exceeds"),
         (
             "tr11-176b",

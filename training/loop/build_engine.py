@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from bloomery.config.stages import TrainStage
+from bloomery.spec.batch_scaling import resolved_optimizer
 from bloomery.spec.deepspeed_json import deepspeed_json
 from training.model.initialize import initialize
 from training.model.pipeline import BloomPipeline
@@ -64,7 +65,7 @@ def build_trainer(stage: TrainStage, mesh: Mesh, vocabulary_rows: int, *, with_i
     groups = parameter_groups(network, training.optimizer, stage.model, vocabulary_rows)
     optimizer = build_optimizer(
         [dict(group) for group in groups],
-        training.optimizer,
+        resolved_optimizer(training),
         network.kernels.optimizer,
         segment_map(stage, vocabulary_rows, mesh),
     )

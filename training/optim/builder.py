@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from bloomery.config.model import ModelConfig
-from bloomery.config.training import OptimizerConfig
+from bloomery.config.training import OptimizerConfig, ResolvedOptimizer
 from bloomery.spec.groups import optimizer_groups
 from bloomery.spec.parameters import declare
 from bloomery.spec.placement import Parameter
@@ -47,7 +47,7 @@ def parameter_groups(
 
 
 def build_optimizer(
-    groups: Groups, optimizer: OptimizerConfig, kernel: str, where: SegmentMap | None = None
+    groups: Groups, optimizer: ResolvedOptimizer, kernel: str, where: SegmentMap | None = None
 ) -> torch.optim.Optimizer:
     """Build the configured optimizer over `groups`.
 
@@ -63,7 +63,7 @@ def build_optimizer(
     return _adam(groups, optimizer, kernel) if optimizer.kind == "adam" else _sgd(groups, optimizer, kernel)
 
 
-def _adam(groups: Groups, optimizer: OptimizerConfig, kernel: str) -> torch.optim.Optimizer:
+def _adam(groups: Groups, optimizer: ResolvedOptimizer, kernel: str) -> torch.optim.Optimizer:
     """Build AdamW (Loshchilov and Hutter 2019, arXiv:1711.05101). Its weight decay does not enter the moments."""
     betas = (optimizer.beta1, optimizer.beta2)
     if kernel == "apex":
@@ -78,7 +78,7 @@ def _adam(groups: Groups, optimizer: OptimizerConfig, kernel: str) -> torch.opti
     )
 
 
-def _sgd(groups: Groups, optimizer: OptimizerConfig, kernel: str) -> torch.optim.Optimizer:
+def _sgd(groups: Groups, optimizer: ResolvedOptimizer, kernel: str) -> torch.optim.Optimizer:
     return torch.optim.SGD(groups, lr=optimizer.learning_rate, momentum=optimizer.momentum, fused=kernel == "fused")
 
 

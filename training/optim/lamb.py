@@ -18,7 +18,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from bloomery.config.training import OptimizerConfig
+from bloomery.config.training import ResolvedOptimizer
 from training.optim.lamb_passes import Group, passes_of
 from training.optim.segment_map import SegmentMap
 from training.optim.trust_ratio import TrustRatio
@@ -38,7 +38,7 @@ class Lamb(torch.optim.Optimizer):
     """Function that copies the fp32 weights of these groups to the weights of the network. It is called for the groups
     whose calls of `step` came before the update."""
 
-    def __init__(self, groups: list[dict[str, Any]], optimizer: OptimizerConfig, where: SegmentMap) -> None:
+    def __init__(self, groups: list[dict[str, Any]], optimizer: ResolvedOptimizer, where: SegmentMap) -> None:
         """Create the optimizer.
 
         Args:

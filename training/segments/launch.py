@@ -83,7 +83,7 @@ def launch_segment(
     """
     paths = RunPaths(run)
     configured = read_configured(config, paths)
-    refuse_contradictions(configured.training, where=str(config))
+    refuse_contradictions(configured.model, configured.training, where=str(config))
     refuse_untrainable(configured.model)
     # Without space, not even the lease and the record of this start could be written.
     wait_for_space(paths, RECORD_BYTES)

@@ -32,6 +32,6 @@ def test_contradictions_are_refused_with_the_expected_value() -> None:
         assert said in message(changed(training__batch=growing | {"micro_batch_changes": listed}))
     steady = {"global_batch_size": 16, "micro_batch_changes": [{"from_batch": 16, "size": 4}]}
     assert "expected: no micro_batch_changes key, or a ramp-up" in message(changed(training__batch=steady))
-    assert "warmup_samples 9999 exceeds" in message(changed(training__optimizer__warmup_samples=9999))
+    assert "warmup_samples 9999: the warm-up takes" in message(changed(training__optimizer__warmup_samples=9999))
     assert "train_samples 7 does not fill the first batch of 8" in message(changed(training__train_samples=7))
     assert "several sources have the name" in message(changed(sources=SAMPLE["sources"] * 2))

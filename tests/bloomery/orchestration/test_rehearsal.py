@@ -18,6 +18,7 @@ from bloomery.config.training_loop import SkipRange
 from bloomery.orchestration.rehearsal import DOCUMENTS, layout, rehearsal
 from bloomery.orchestration.rehearsal_file import HEADER, render
 from bloomery.orchestration.training_job import training_job
+from bloomery.spec.batch_scaling import resolved_optimizer
 from bloomery.spec.overview import overview
 
 SHIPPED = ("sample", "udhr", "folder", "wikipedia", "models/tr11-176b")
@@ -91,6 +92,25 @@ def test_a_rehearsal_scales_down_a_curriculum_and_its_schedule() -> None:
     assert (small.optimizer.decay_samples, small.optimizer.decay_tokens) == (small.train_samples, None)
     assert (small.train_tokens, small.skip) == (None, [])
     assert small.optimizer.warmup_samples < small.train_samples // 4
+
+
+def test_a_rehearsal_keeps_the_learning_rate_of_a_scaled_batch() -> None:
+    whole = big()
+    scaling = {"base_batch": 8, "base_learning_rate": 1e-4, "cap": 3e-4, "warmup_iterations": 900}
+    values = whole.model_dump(mode="json", exclude_unset=True)
+    del values["training"]["optimizer"]["learning_rate"], values["training"]["optimizer"]["warmup_samples"]
+    values["training"]["batch_scaling"] = scaling
+    config = validate_config(values)
+    rate = resolved_optimizer(config.training).learning_rate
+    assert rate == 3e-4
+    small = rehearsal(config, EIGHT, 2)
+    training = validate_config(small).training
+    assert training.batch_scaling is not None
+    assert (training.batch_scaling.warmup_iterations, training.optimizer.warmup_samples) == (4, 0)
+    assert resolved_optimizer(training).learning_rate == rate
+    assert "warmup_iterations: 4  # 900: the warm-up ends early" in render(
+        small, config.model_dump(mode="json"), "big.yaml", 2, "snakemake"
+    )
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bloomery.config.training import BatchConfig, RampupConfig
-from bloomery.spec.batch import global_batch_size, ladder_rungs, samples_to_read, steps
+from bloomery.spec.batch import (
+    global_batch_size,
+    iterations_of_samples,
+    ladder_rungs,
+    samples_of_iterations,
+    samples_to_read,
+    steps,
+)
 
 
 @st.composite
@@ -35,3 +42,15 @@ def test_the_batch_is_a_function_of_consumed_samples_alone(batch: BatchConfig, s
     for before, after in itertools.pairwise(steps(batch, samples)):
         assert after.consumed_samples == before.consumed_samples + before.global_batch_size
     assert global_batch_size(batch, consumed) in ladder_rungs(batch)
+
+
+@given(batches(), st.integers(1, 400))
+def test_iterations_and_samples_are_converted_with_the_batches_of_the_ramp_up(
+    batch: BatchConfig, iterations: int
+) -> None:
+    walked = list(itertools.islice(steps(batch, 10**9), iterations))
+    samples = walked[-1].consumed_samples + walked[-1].global_batch_size
+    assert samples_of_iterations(batch, iterations) == samples
+    assert iterations_of_samples(batch, samples) == iterations
+    assert iterations_of_samples(batch, samples + 1) == iterations + 1
+    assert samples_of_iterations(batch, 0) == iterations_of_samples(batch, 0) == 0

@@ -94,3 +94,17 @@ def test_schedule_batch_and_optimizer_change_at_a_checkpoint(tmp_path: Path) -> 
         "optimizer.warmup_samples",
         "model.stable_attention",
     }
+
+
+def test_a_scaled_learning_rate_follows_the_batch_after_a_checkpoint(tmp_path: Path) -> None:
+    scaling = {"base_batch": 16, "base_learning_rate": 0.01, "cap": 0.012, "warmup_iterations": 2}
+    shape = BEFORE | {"optimizer": {"schedule": "constant"}, "batch_scaling": scaling}
+    larger = {"samples": 160, "batch": {"micro_batch_size": 4, "global_batch_size": 24}, "on_change": "continue"}
+    (first,) = run_ranks(run, 1, stage(**shape), tmp_path)
+    (second,) = run_ranks(run, 1, stage(**shape | larger), tmp_path)
+    # The warm-up of two iterations has 32 samples with a batch of 16, and 48 samples with a batch of 24.
+    assert [record["learning_rate"] for record in steps(tmp_path).values()][:4] == [0.005, 0.01, 0.01, 0.012]
+    assert (first["rates"], second["rates"]) == ({0.01}, {0.012})
+    manifest = read_checkpoint(step_folders(tmp_path / "train" / "checkpoints")[0])
+    changes = {change.key.removeprefix("training."): (change.before, change.after) for change in manifest.changes}
+    assert (changes["optimizer.learning_rate"], changes["optimizer.warmup_samples"]) == ((0.01, 0.012), (32, 48))

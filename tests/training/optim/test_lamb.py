@@ -8,7 +8,7 @@ import pytest
 import torch
 from lamb_reference import Reference
 
-from bloomery.config.training import OptimizerConfig
+from bloomery.config.training import ResolvedOptimizer
 from bloomery.spec.placement import Initializer, Parameter, Placement
 from training.optim.lamb import PREVIOUS_SUMS, Lamb
 from training.optim.lamb_passes import Mean
@@ -26,8 +26,8 @@ DIALECTS: list[dict[str, Any]] = [
 DECAY, RATE, STEPS = 0.01, 0.02, 10
 
 
-def _config(lamb: dict[str, Any]) -> OptimizerConfig:
-    return OptimizerConfig(
+def _config(lamb: dict[str, Any]) -> ResolvedOptimizer:
+    return ResolvedOptimizer(
         kind="lamb",
         learning_rate=RATE,
         beta2=0.999,

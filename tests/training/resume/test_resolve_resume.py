@@ -166,6 +166,28 @@ def test_by_default_a_changed_learning_rate_is_refused_and_each_printed_choice_w
     assert "as long as training.on_change is restart" in capsys.readouterr().err
 
 
+def test_a_scaled_learning_rate_is_compared_with_a_stated_one(
+    paths: RunPaths, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # The first two batches have 8 samples each, so the warm-up ends after 16 samples, as it did before.
+    scaling = {"base_batch": 16, "base_learning_rate": 0.01, "warmup_iterations": 2}
+    scaled: dict[str, Any] = {"samples": 64, "optimizer": {}, "batch_scaling": scaling}
+    assert resolve_resume(stage(**scaled, on_change="refuse"), paths).position.iteration == 5
+    assert "training.batch_scaling: null -> {" in capsys.readouterr().err
+    # A checkpoint keeps the section as it was written, so the same configuration is not a change.
+    trained = stage(**scaled, on_change="refuse")
+    save_manifest(paths, trained, 6, CONSUMED)
+    assert resolve_resume(trained, paths).position.iteration == 6
+    assert not capsys.readouterr().err
+    ramp = {"start": 8, "increment": 8, "samples": 24}
+    larger = stage(**scaled, batch={"micro_batch_size": 2, "global_batch_size": 64, "rampup": ramp})
+    text = refusal(paths, larger)
+    assert "training.batch.global_batch_size: 16 -> 64 (may change: at a boundary)" in text
+    assert "training.optimizer.learning_rate: 0.01 -> 0.02 (may change: at a boundary)" in text
+    # The ramp-up to 64 samples gives the second batch 24 samples.
+    assert "training.optimizer.warmup_samples: 16 -> 32 (may change: at a boundary)" in text
+
+
 def test_the_yaml_of_a_refused_value_that_may_never_change_restores_it_and_continues(paths: RunPaths) -> None:
     changes: dict[str, Any] = {"samples": 64, "optimizer": {"learning_rate": 0.5, "warmup_samples": 16}}
     text = refusal(paths, stage(**changes, precision="fp32"))
