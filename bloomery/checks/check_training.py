@@ -10,6 +10,7 @@ from bloomery.checks.check_optimizer import lamb_contradictions
 from bloomery.checks.check_schedule import schedule_contradictions
 from bloomery.checks.check_warmup import warmup_contradictions, warmup_keys
 from bloomery.config.section import Contradiction
+from bloomery.spec.choose_kernels import apex_optimizer_lacks
 from bloomery.spec.learning_rate import decay_end, decay_start
 from bloomery.spec.partition import partition_problem
 from bloomery.spec.trajectory import trajectory
@@ -299,9 +300,9 @@ def _of_kernels(config: RunConfig) -> list[Contradiction]:
         keys = (f"{section}.attention", "model.hidden_size", "model.heads")
         message = f"{keys[0]} 'flash' needs a head size that is a multiple of 8, not {model.head_size}"
         problems.append(Contradiction(message, keys, "flash", "auto, sdpa or eager"))
-    if kernels.optimizer == "apex" and training.optimizer.kind != "adam":
+    if kernels.optimizer == "apex" and (lacks := apex_optimizer_lacks(training)):
         keys = (f"{section}.optimizer", "training.optimizer.kind")
-        message = f"{keys[0]} 'apex' supports only training.optimizer.kind 'adam', not {training.optimizer.kind!r}"
+        message = f"{keys[0]} 'apex' cannot be used: {lacks}"
         problems.append(Contradiction(message, keys, "apex", "auto, torch or fused"))
     return problems
 

@@ -156,8 +156,8 @@ def _layer_norm(training: TrainingConfig, facts: MachineFacts) -> tuple[str, str
 
 def _optimizer(training: TrainingConfig, facts: MachineFacts) -> tuple[str, str]:
     asked, lacks = training.kernels.optimizer, _apex_lacks(facts)
-    if lacks is None and training.optimizer.kind != "adam":
-        lacks = f"apex is used only for Adam, not for {training.optimizer.kind}"
+    if lacks is None:
+        lacks = apex_optimizer_lacks(training)
     if asked != "auto":
         return _asked("optimizer", asked, lacks if asked == "apex" else None)
     if lacks is None:
@@ -165,6 +165,22 @@ def _optimizer(training: TrainingConfig, facts: MachineFacts) -> tuple[str, str]
     if training.optimizer.kind == "lamb":
         return "fused", "Bloomery's LAMB knows which parameters are in a flat shard"
     return "fused", f"torch's fused optimizer updates the weights in one pass; 'apex' is not used: {lacks}"
+
+
+def apex_optimizer_lacks(training: TrainingConfig) -> str | None:
+    """Return why apex has no optimizer for this training; None if it has one."""
+    optimizer = training.optimizer
+    lamb = optimizer.lamb
+    return _first(
+        {
+            f"apex is used only for Adam and LAMB, not for {optimizer.kind}": optimizer.kind == "sgd",
+            "apex computes only the dialect 'apex' of LAMB, with exact norms": optimizer.kind == "lamb"
+            and (lamb.dialect, lamb.norms) != ("apex", "exact"),
+            "apex computes LAMB only in one process, because it does not know which parameters are divided": (
+                optimizer.kind == "lamb" and training.parallel.world_size > 1
+            ),
+        }
+    )
 
 
 def _apex_lacks(facts: MachineFacts) -> str | None:

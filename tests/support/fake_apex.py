@@ -43,6 +43,45 @@ class FusedAdam(torch.optim.Optimizer):
 FusedAdam.__module__ = "apex.optimizers.fused_adam"
 
 
+class FusedLAMB(torch.optim.Optimizer):
+    """Substitute for `apex.optimizers.FusedLAMB`.
+
+    A parameter has a trust ratio if it decays. With `use_nvlamb`, each parameter has one.
+    """
+
+    def __init__(
+        self, params: Any, lr: float = 1e-3, bias_correction: bool = True,
+        betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-6, weight_decay: float = 0.01,
+        amsgrad: bool = False, adam_w_mode: bool = True, grad_averaging: bool = True, set_grad_none: bool = True,
+        max_grad_norm: float = 1.0, use_nvlamb: bool = False,
+    ) -> None:  # fmt: skip
+        assert (bias_correction, amsgrad, adam_w_mode, grad_averaging) == (True, False, True, True)
+        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
+        self.max_grad_norm, self.use_nvlamb = max_grad_norm, use_nvlamb
+
+    @torch.no_grad()
+    def step(self) -> None:  # type: ignore[override]
+        for group in self.param_groups:
+            group["step"] = group.get("step", 0) + 1
+            (beta1, beta2), step, decay = group["betas"], group["step"], group["weight_decay"]
+            for weight in group["params"]:
+                assert float(weight.grad.norm()) < self.max_grad_norm, "the gradient would be clipped a second time"
+                state = self.state[weight]
+                if len(state) == 0:
+                    state.update(exp_avg=torch.zeros_like(weight), exp_avg_sq=torch.zeros_like(weight))
+                mean, square = state["exp_avg"], state["exp_avg_sq"]
+                mean.mul_(beta1).add_((1 - beta1) * weight.grad)
+                square.mul_(beta2).add_((1 - beta2) * weight.grad**2)
+                update = mean / (1 - beta1**step) / ((square / (1 - beta2**step)).sqrt() + group["eps"])
+                update += decay * weight
+                norms = float(weight.norm()), float(update.norm())
+                adapts = (self.use_nvlamb or decay != 0) and all(norms)
+                weight -= group["lr"] * (norms[0] / norms[1] if adapts else 1.0) * update
+
+
+FusedLAMB.__module__ = "apex.optimizers.fused_lamb"
+
+
 def fused_layer_norm_affine(
     input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, normalized_shape: tuple[int, ...],
     eps: float = 1e-6, memory_efficient: bool = False,
@@ -56,5 +95,6 @@ def fused_layer_norm_affine(
 def modules() -> dict[str, ModuleType]:
     optimizers, norm = ModuleType("apex.optimizers"), ModuleType("apex.normalization.fused_layer_norm")
     optimizers.FusedAdam = FusedAdam  # type: ignore[attr-defined]
+    optimizers.FusedLAMB = FusedLAMB  # type: ignore[attr-defined]
     norm.fused_layer_norm_affine = fused_layer_norm_affine  # type: ignore[attr-defined]
     return {module.__name__: module for module in (optimizers, norm)}

@@ -12,6 +12,7 @@ from bloomery.spec.groups import optimizer_groups
 from bloomery.spec.parameters import declare
 from bloomery.spec.placement import Parameter
 from training.model.pipeline import BloomPipeline
+from training.optim.apex_lamb import ApexLamb
 from training.optim.lamb import Lamb
 from training.optim.segment_map import SegmentMap
 
@@ -59,7 +60,7 @@ def build_optimizer(
     """
     if optimizer.kind == "lamb":
         assert where is not None
-        return Lamb(groups, optimizer, where)
+        return ApexLamb(groups, optimizer, where) if kernel == "apex" else Lamb(groups, optimizer, where)
     return _adam(groups, optimizer, kernel) if optimizer.kind == "adam" else _sgd(groups, optimizer, kernel)
 
 

@@ -25,7 +25,7 @@ WITH_APEX = MachineFacts(cuda=True, capability=(9, 0), triton=True, apex=Apex.RE
 def taken(facts: MachineFacts, model: dict[str, Any] | None = None, kind: str = "adam", **values: Any) -> Kernels:
     kernels = KernelsConfig(**{key: values.pop(key) for key in list(values) if key in KernelsConfig.model_fields})
     shape = {"layers": 1, "hidden_size": 256, "heads": 2, "sequence_length": 64, **(model or {})}
-    optimizer = OptimizerConfig.model_validate({"learning_rate": 1.0, "kind": kind})
+    optimizer = OptimizerConfig.model_validate({"learning_rate": 1.0, "kind": kind, "lamb": values.pop("lamb", {})})
     batch = BatchConfig(global_batch_size=1)
     training = TrainingConfig(train_samples=1, batch=batch, optimizer=optimizer, kernels=kernels, **values)
     return choose_kernels(ModelConfig(**shape), training, facts)
@@ -57,10 +57,21 @@ def test_automatic_choice_of_attention_fits_machine_model_and_precision(
     assert found.reasons["attention"]
 
 
+def test_dropout_of_attention_weights_needs_eager_attention() -> None:
+    for facts in (CPU, H200, FLASH):
+        found = taken(facts, precision="bf16", dropout={"attention": 0.1})
+        assert found.attention == "eager"
+        assert "attention weights" in found.reasons["attention"]
+        assert taken(facts, dropout={"hidden": 0.1}).attention == taken(facts).attention
+
+
 def test_apex_is_used_only_if_nvidias_apex_is_compiled() -> None:
     assert (taken(WITH_APEX).layer_norm, taken(WITH_APEX).optimizer) == ("apex", "apex")
     assert taken(WITH_APEX, compile=True).layer_norm == "torch"
     assert taken(WITH_APEX, kind="sgd").optimizer == "fused"
+    assert taken(WITH_APEX, kind="lamb").optimizer == "apex"
+    assert taken(WITH_APEX, kind="lamb", parallel={"tensor": 2}).optimizer == "fused"
+    assert taken(WITH_APEX, kind="lamb", lamb={"norms": "shard"}).optimizer == "fused"
     for facts in (CPU, H200, MachineFacts(cuda=True, apex=Apex.OTHER), MachineFacts(cuda=True, apex=Apex.SOURCE)):
         assert (taken(facts).layer_norm, taken(facts).optimizer) == ("torch", "fused")
 
@@ -85,7 +96,12 @@ def test_without_a_c_compiler_flex_attention_is_not_chosen(monkeypatch: pytest.M
         (V100, {"attention": "flash"}, "compute capability"),
         (H200, {"layer_norm": "apex"}, "apex is not installed"),
         (MachineFacts(cuda=True, apex=Apex.OTHER), {"optimizer": "apex"}, "another project's"),
-        (WITH_APEX, {"optimizer": "apex", "kind": "sgd"}, "for Adam, not for sgd"),
+        (WITH_APEX, {"optimizer": "apex", "kind": "sgd"}, "for Adam and LAMB, not for sgd"),
+        (WITH_APEX, {"optimizer": "apex", "kind": "lamb", "lamb": {"dialect": "floor"}}, "only the dialect 'apex'"),
+        (WITH_APEX, {"optimizer": "apex", "kind": "lamb", "parallel": {"data": 2}}, "only in one process"),
+        (FLASH, {"attention": "flash", "dropout": {"attention": 0.1}}, "only 'eager' computes the attention weights"),
+        (H200, {"attention": "flex", "dropout": {"attention": 0.1}}, "expected: 'auto' or 'eager'"),
+        (CPU, {"attention": "sdpa", "dropout": {"attention": 0.1}}, "'sdpa' cannot be used"),
     ],
 )
 def test_a_requested_kernel_that_is_unavailable_is_refused(

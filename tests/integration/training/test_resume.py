@@ -19,7 +19,7 @@ from bloomery.contracts.checkpoint import read_checkpoint
 
 pytestmark = [pytest.mark.distributed, pytest.mark.slow]
 
-SHAPE = {"tensor": 1, "pipeline": 2, "samples": 280}
+SHAPE = {"tensor": 1, "pipeline": 2, "samples": 280, "dropout": {"attention": 0.1, "hidden": 0.1}}
 REPLICAS = {"tensor": 1, "pipeline": 1, "data": 2, "samples": 280}
 RANKS = 2
 """Number of ranks of each shape."""

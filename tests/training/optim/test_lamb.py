@@ -10,6 +10,7 @@ from lamb_reference import Reference
 
 from bloomery.config.training import ResolvedOptimizer
 from bloomery.spec.placement import Initializer, Parameter, Placement
+from training.optim.apex_lamb import ApexLamb
 from training.optim.lamb import PREVIOUS_SUMS, Lamb
 from training.optim.lamb_passes import Mean
 from training.optim.segment_map import Segment, SegmentMap
@@ -70,12 +71,15 @@ def _flat(values: dict[str, torch.Tensor], where: SegmentMap, group: int) -> tor
     return torch.cat([*parts, torch.zeros(3)]).float()
 
 
-def _built(lamb: dict[str, Any], where: SegmentMap, start: dict[str, torch.Tensor]) -> Lamb:
-    groups = [
+def _groups(where: SegmentMap, start: dict[str, torch.Tensor]) -> list[dict[str, Any]]:
+    return [
         {"params": [torch.nn.Parameter(_flat(start, where, number))], "weight_decay": decay}
         for number, decay in enumerate((DECAY, 0.0))
     ]
-    return Lamb(groups, _config(lamb), where)
+
+
+def _built(lamb: dict[str, Any], where: SegmentMap, start: dict[str, torch.Tensor]) -> Lamb:
+    return Lamb(_groups(where, start), _config(lamb), where)
 
 
 def _gradients(step: int) -> dict[str, torch.Tensor]:
@@ -83,12 +87,12 @@ def _gradients(step: int) -> dict[str, torch.Tensor]:
     return {name: torch.randn(shape, generator=random) for name, shape in SHAPES.items()}
 
 
-def _set_gradients(optimizer: Lamb, where: SegmentMap, gradients: dict[str, torch.Tensor]) -> None:
+def _set_gradients(optimizer: torch.optim.Optimizer, where: SegmentMap, gradients: dict[str, torch.Tensor]) -> None:
     for number, group in enumerate(optimizer.param_groups):
         group["params"][0].grad = _flat(gradients, where, number)
 
 
-def _weights(optimizer: Lamb, where: SegmentMap) -> dict[str, torch.Tensor]:
+def _weights(optimizer: torch.optim.Optimizer, where: SegmentMap) -> dict[str, torch.Tensor]:
     found = {}
     for group, segments in zip(optimizer.param_groups, where.groups, strict=True):
         flat = group["params"][0].detach()
@@ -183,6 +187,25 @@ def test_calls_for_single_groups_make_the_step_of_one_call(mesh: Any) -> None:
         found.append(_weights(optimizer, where))
     assert all(torch.equal(found[0][name], found[1][name]) for name in SHAPES)
     assert copied == [[0], [0], [0]]
+
+
+@pytest.mark.usefixtures("apex")
+@pytest.mark.parametrize("use_nvlamb", [False, True])
+def test_apex_makes_the_same_update_and_goes_on_with_our_state(mesh: Any, use_nvlamb: bool) -> None:
+    """apex's kernels need a GPU, so a substitute with its interface makes the second half of the updates."""
+    where, lamb = _whole_map(), {"use_nvlamb": use_nvlamb}
+    ours = _built(lamb, where, _start(torch.float32))
+    mixed: torch.optim.Optimizer = _built(lamb, where, _start(torch.float32))
+    for step in range(STEPS):
+        if step == STEPS // 2:
+            before, mixed = mixed, ApexLamb(_groups(where, _weights(mixed, where)), _config(lamb), where)
+            for old, new in zip(before.param_groups, mixed.param_groups, strict=True):
+                mixed.state[new["params"][0]].update(before.state[old["params"][0]])
+        for optimizer in (ours, mixed):
+            _set_gradients(optimizer, where, _gradients(step))
+            optimizer.step()
+    for name, found in _weights(mixed, where).items():
+        torch.testing.assert_close(found, _weights(ours, where)[name], rtol=0, atol=1e-6)
 
 
 def test_a_step_makes_one_all_reduce(mesh: Any, monkeypatch: pytest.MonkeyPatch) -> None:
