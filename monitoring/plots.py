@@ -13,6 +13,8 @@ from bloomery.base.render_figure import COLOUR, svg
 from bloomery.contracts.metrics_record import EventRecord, MetricsRecord, ValidationRecord
 
 _EVENT_COLOUR = "#1f3b57"
+_MOST_LAYERS = 12
+"""Largest number of layers with a line of their own in the figure of trust ratios."""
 
 
 def _svg(draw: Callable[[Any], None], y_label: str) -> str:
@@ -72,6 +74,34 @@ def _plot(axes: Any, curve: Curve, colour: Any, label: str | None = None) -> Non
     if curve.merged:
         axes.fill_between(curve.x, curve.low, curve.high, color=colour, alpha=0.2, linewidth=0)
     axes.plot(curve.x, curve.mean, color=colour, label=label)
+
+
+def trust_ratios(records: Sequence[MetricsRecord], y_label: str) -> str:
+    """Plot the median trust ratio of some layers, and the range over all parameters as a band.
+
+    In a deep network, the layers are the first, the last and some blocks between them.
+    """
+    from matplotlib import colormaps
+
+    found = [(record.iteration, record.trust_ratios) for record in records if record.trust_ratios]
+    iterations = [iteration for iteration, _ in found]
+    names = list(dict.fromkeys(name for _, ratios in found for name in ratios))
+    shown = [names[i] for i in np.unique(np.linspace(0, len(names) - 1, min(_MOST_LAYERS, len(names))).astype(int))]
+
+    def draw(axes: Any) -> None:
+        low = reduce(iterations, [min(_number(each[0]) for each in ratios.values()) for _, ratios in found]).low
+        high = reduce(iterations, [max(_number(each[2]) for each in ratios.values()) for _, ratios in found])
+        axes.fill_between(high.x, low, high.high, color="grey", alpha=0.25, linewidth=0, label="all parameters")
+        for number, name in enumerate(shown):
+            medians = [_number(ratios[name][1]) if name in ratios else math.nan for _, ratios in found]
+            curve = reduce(iterations, medians)
+            colour = colormaps["turbo"](0.08 + 0.84 * number / max(1, len(shown) - 1))
+            axes.plot(curve.x, curve.mean, color=colour, linewidth=1.0, label=name)
+        if (low > 0).all():
+            axes.set_yscale("log")
+        axes.legend(fontsize=6, loc="upper left", bbox_to_anchor=(1.0, 1.02))
+
+    return _svg(draw, y_label)
 
 
 def validation(records: Sequence[ValidationRecord], y_label: str) -> str:

@@ -110,6 +110,8 @@ def training_page(
     ]
     if any(record.slowest_seconds is not None for record in records):
         drawn.append(("Slowest and fastest rank", plots.several(records, _RANKS, "computing time in seconds")))
+    if any(record.trust_ratios for record in records):
+        drawn.append(("Trust ratios of LAMB", plots.trust_ratios(records, "trust ratio")))
     sections = [f"<section><h2>{escape(title)}</h2>{svg}</section>" for title, svg in drawn]
     if validations:
         sections.append(f"<section><h2>Validation loss, first and last</h2>{_validation_table(validations)}</section>")

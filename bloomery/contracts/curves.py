@@ -13,6 +13,7 @@ from bloomery.contracts.metrics_record import (
     EventRecord,
     MetricsRecord,
     Record,
+    TrustRatios,
     ValidationRecord,
     perplexity,
 )
@@ -60,9 +61,23 @@ def scalars(record: Record) -> dict[str, float]:
     return {name: value for name, value in values.items() if value is not None and math.isfinite(value)}
 
 
+def _of_trust_ratios(ratios: TrustRatios | None) -> dict[str, float | None]:
+    """Return the least and the greatest ratio of all layers, and the median of each layer.
+
+    All three values of each layer would triple the size of the files.
+    """
+    if ratios is None:
+        return {}
+    least = min((low for low, _, _ in ratios.values() if low is not None), default=None)
+    greatest = max((high for _, _, high in ratios.values() if high is not None), default=None)
+    medians = {f"trust-ratio/median of {layer}": median for layer, (_, median, _) in ratios.items()}
+    return {"trust-ratio/least": least, "trust-ratio/greatest": greatest} | medians
+
+
 def _of_step(record: MetricsRecord) -> dict[str, float | None]:
     """Return the values of an iteration's record by tag."""
     return {
+        **_of_trust_ratios(record.trust_ratios),
         "lm-loss-training/lm loss": record.loss,
         "learning-rate/learning-rate": record.learning_rate,
         "batch-size/batch-size": record.global_batch_size,

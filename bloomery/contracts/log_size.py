@@ -14,9 +14,18 @@ from bloomery.base.json_text import GREATEST
 from bloomery.contracts.checkpoint import step_name
 from bloomery.contracts.curves import AXES, scalars
 from bloomery.contracts.logline import render, render_energy, render_validation
-from bloomery.contracts.metrics_record import EnergyRecord, MetricsRecord, Record, ValidationRecord, dump_record
+from bloomery.contracts.metrics_record import (
+    EnergyRecord,
+    MetricsRecord,
+    Record,
+    TrustRatios,
+    ValidationRecord,
+    dump_record,
+)
 from bloomery.spec.duration import has_speed, work_seconds
+from bloomery.spec.layer_names import layer_name
 from bloomery.spec.learning_rate import learning_rate_at
+from bloomery.spec.parameters import declare, planned_rows
 from bloomery.spec.save_points import is_due, saves_until
 from bloomery.spec.trajectory import trajectory
 
@@ -31,6 +40,7 @@ _POSITIONS = 64
 differ in size only by their numbers of digits."""
 _TIME = "2026-01-01T00:00:00Z"
 _MEASURED = 0.12345678901234567
+_RATIO = 0.123457
 """A measured number. Its text has the length of most doubles between 0.1 and 1."""
 _EVENT_FRAME = 8 + 4 + 4
 """Bytes around an event in a TensorBoard file (TFRecord): its length and two checksums."""
@@ -154,7 +164,15 @@ def _step(config: RunConfig, place: PlannedPosition, run: Trajectory) -> Metrics
         slowest_rank=training.parallel.world_size - 1,
         slowest_seconds=_MEASURED / 10,
         memory_bytes=10**9,
+        trust_ratios=_trust_ratios(config),
     )
+
+
+def _trust_ratios(config: RunConfig) -> TrustRatios | None:
+    if config.training.optimizer.kind != "lamb":
+        return None
+    declared = declare(config.model, planned_rows(config))
+    return dict.fromkeys(map(layer_name, declared), (_RATIO, _RATIO, _RATIO))
 
 
 def _validation(place: PlannedPosition, names: Sequence[str]) -> ValidationRecord:

@@ -33,6 +33,10 @@ Time = Annotated[str, AfterValidator(_time)]
 """UTC time in ISO 8601."""
 
 
+TrustRatios = dict[str, tuple[Finite, Finite, Finite]]
+"""Least, median and greatest trust ratio of the parameters of each layer, in the order of the model."""
+
+
 class MetricsRecord(BaseModel):
     """One optimizer step. Counters include the step itself."""
 
@@ -89,6 +93,8 @@ class MetricsRecord(BaseModel):
     """Seconds that the training waited for checkpoints between the previous iteration's record and this record. The
     time in which the training continued while a checkpoint was written is not included. None if the training did not
     wait."""
+    trust_ratios: TrustRatios | None = None
+    """Trust ratios of LAMB in this update. None for other optimizers, and if the update was skipped."""
 
     @property
     def is_finite(self) -> bool:

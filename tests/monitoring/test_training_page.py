@@ -82,3 +82,21 @@ def test_the_page_states_what_it_was_made_from_and_whether_it_is_out_of_date() -
     mark = '<p class="stale"><strong>Out of date: &lt;y&gt;.</strong></p>'
     assert f'{mark}\n<p class="note">Made from &lt;x&gt;.</p>' in page
     assert 'class="stale"' not in training_page("a", records(2), [], origin="Made from <x>.")
+
+
+def test_trust_ratios_are_drawn_only_if_measured() -> None:
+    plain = training_page("a", records(40), [])
+    assert "Trust ratios" not in plain
+    layers = ["embedding", *(f"block {number}" for number in range(30)), "final norm"]
+    measured = [
+        record.model_copy(
+            update={"trust_ratios": {name: (0.01 * (1 + number), 0.1, 2.0) for number, name in enumerate(layers)}}
+        )
+        for record in records(40)
+    ]
+    # An iteration whose update was skipped has no ratios.
+    measured[7] = records(40)[7]
+    page = training_page("a", measured, [])
+    assert page.count("<svg") == plain.count("<svg") + 1
+    assert "Trust ratios of LAMB" in page
+    assert "block 29" not in page, "the legend has a line for every layer"

@@ -10,12 +10,16 @@ from typing import Any
 import torch
 
 from bloomery.config.stages import TrainStage
+from bloomery.contracts.metrics_record import TrustRatios
 from bloomery.spec.batch_scaling import resolved_optimizer
 from bloomery.spec.deepspeed_json import deepspeed_json
+from bloomery.spec.parameters import declare
 from training.model.initialize import initialize
 from training.model.pipeline import BloomPipeline
 from training.optim.builder import build_optimizer, parameter_groups
 from training.optim.earlier_groups import copy_weights_of_earlier_groups
+from training.optim.lamb import Lamb
+from training.optim.layer_ratios import layer_ratios
 from training.optim.segment_map import segment_map
 from training.optim.tied_weights import keep_tied_weights_equal
 from training.optim.update_gate import UpdateGate
@@ -39,6 +43,14 @@ class Trainer:
     def dtype(self) -> torch.dtype:
         """Data type of the weights that the network computes with."""
         return TYPES[self.stage.training.precision]
+
+    def trust_ratios(self) -> TrustRatios | None:
+        """Return the trust ratios of the last update by layer. None if the optimizer has none."""
+        optimizer = self.engine.optimizer.optimizer
+        ratios = optimizer.trust_ratios() if isinstance(optimizer, Lamb) else None
+        if ratios is None:
+            return None
+        return layer_ratios(declare(self.stage.model, self.vocabulary_rows), ratios)
 
 
 def build_trainer(stage: TrainStage, mesh: Mesh, vocabulary_rows: int, *, with_initial_weights: bool = True) -> Trainer:

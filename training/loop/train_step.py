@@ -113,5 +113,6 @@ def record_of(run: TrainingState, done: TrainedStep, poll: Poll) -> MetricsRecor
         slowest_rank=slowest,
         slowest_seconds=slowest_seconds,
         memory_bytes=poll.memory_bytes,
+        trust_ratios=None if outcome.left_out else run.trainer.trust_ratios(),
         save_seconds=run.take_save_seconds(),
     )

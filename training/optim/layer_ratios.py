@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from statistics import median
 
+from bloomery.contracts.metrics_record import TrustRatios
+from bloomery.spec.layer_names import layer_name
 from bloomery.spec.placement import Parameter
 
-_BLOCK = re.compile(r"h\.(\d+)\.")
 _DIGITS = 6
 """Significant digits of a ratio in the logs."""
 
-LayerRatios = dict[str, tuple[float, float, float]]
-"""Least, median and greatest trust ratio of the parameters of each layer."""
 
-
-def layer_ratios(parameters: Sequence[Parameter], ratios: Sequence[float]) -> LayerRatios:
-    """Return the ratios by layer, in the order of the model: `embedding`, `block 0`, ..., `final norm`, `head`."""
+def layer_ratios(parameters: Sequence[Parameter], ratios: Sequence[float]) -> TrustRatios:
+    """Return the least, the median and the greatest ratio of each layer's parameters, in the order of the model."""
     layers: dict[str, list[float]] = {}
     for parameter, ratio in zip(parameters, ratios, strict=True):
-        layers.setdefault(_layer(parameter.name), []).append(float(f"{ratio:.{_DIGITS}g}"))
-    return {name: (min(each), median(each), max(each)) for name, each in layers.items()}
+        layers.setdefault(layer_name(parameter), []).append(ratio)
+    return {name: (_rounded(min(each)), _rounded(median(each)), _rounded(max(each))) for name, each in layers.items()}
 
 
-def _layer(name: str) -> str:
-    if block := _BLOCK.match(name):
-        return f"block {block[1]}"
-    if name.startswith("ln_f."):
-        return "final norm"
-    return "head" if name.startswith("lm_head.") else "embedding"
+def _rounded(ratio: float) -> float:
+    return float(f"{ratio:.{_DIGITS}g}")

@@ -11,10 +11,12 @@ from tiny_run import configuration
 
 from bloomery.config.run import RunConfig
 from bloomery.contracts.log_size import log_size
-from bloomery.contracts.metrics_record import MetricsRecord, ValidationRecord
+from bloomery.contracts.metrics_record import MetricsRecord, TrustRatios, ValidationRecord
 from bloomery.spec.learning_rate import learning_rate_at
+from bloomery.spec.parameters import declare
 from bloomery.spec.trajectory import trajectory
 from training.loop.metrics_writer import MetricsWriter
+from training.optim.layer_ratios import layer_ratios
 
 TRAINING: dict[str, Any] = {
     "train_samples": 2400,
@@ -56,6 +58,7 @@ def write_logs(config: RunConfig, sets: list[str], folder: Path) -> None:
                 fastest_rank=draw.randrange(4),
                 slowest_rank=draw.randrange(4),
                 memory_bytes=draw.randrange(10**8, 10**9),
+                trust_ratios=_ratios(draw, config),
             )
         )
         if iteration % config.training.validation.every_iterations == 0 or iteration == run.iterations:
@@ -65,6 +68,13 @@ def write_logs(config: RunConfig, sets: list[str], folder: Path) -> None:
     writer.close()
 
 
+def _ratios(draw: random.Random, config: RunConfig) -> TrustRatios | None:
+    if config.training.optimizer.kind != "lamb":
+        return None
+    parameters = declare(config.model, 512)
+    return layer_ratios(parameters, [draw.uniform(0.01, 1.0) for _ in parameters])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "sets"),
@@ -72,8 +82,9 @@ def write_logs(config: RunConfig, sets: list[str], folder: Path) -> None:
         ({}, ["en"]),
         ({"precision": "fp16", "peak_tflops": 312}, ["en", "fr", "zhs"]),
         ({"curriculum": {"start_length": 16, "samples": 800}}, [f"l{number}" for number in range(29)]),
+        ({"optimizer": {"kind": "lamb", "learning_rate": 1e-3, "min_learning_rate": 1e-4}}, ["en"]),
     ],
-    ids=["one set", "fp16 with MFU", "curriculum, 29 sets"],
+    ids=["one set", "fp16 with MFU", "curriculum, 29 sets", "trust ratios"],
 )
 def test_real_logs_have_the_planned_size(tmp_path: Path, changes: dict[str, Any], sets: list[str]) -> None:
     config = configuration({"training": TRAINING | changes})
