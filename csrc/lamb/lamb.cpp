@@ -56,7 +56,8 @@ inline __attribute__((always_inline)) float update_of(float mean, float square, 
 }
 
 // Update the moments of up to BLOCK elements and add their squares to the sums.
-FOR_EACH_PROCESSOR void update_block(const State& state, std::size_t first, std::size_t count, const Constants& c, double* sums) {
+FOR_EACH_PROCESSOR
+void update_block(const State& state, std::size_t first, std::size_t count, const Constants& c, double* sums) {
     const float* __restrict weights = state.weights + first;
     const float* __restrict gradient = state.gradient + first;
     float* __restrict mean = state.mean + first;
@@ -83,7 +84,8 @@ FOR_EACH_PROCESSOR void update_block(const State& state, std::size_t first, std:
     }
 }
 
-FOR_EACH_PROCESSOR void subtract(const State& state, std::size_t first, std::size_t count, const Constants& c, float rate) {
+FOR_EACH_PROCESSOR
+void subtract(const State& state, std::size_t first, std::size_t count, const Constants& c, float rate) {
     float* __restrict weights = state.weights + first;
     const float* __restrict mean = state.mean + first;
     const float* __restrict square = state.square + first;

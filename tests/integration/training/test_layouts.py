@@ -216,9 +216,19 @@ def test_tied_copies_stay_equal_over_three_replicas() -> None:
     """With three layers, the embedding has different positions in the flat buffers of the two stages."""
     stages = [
         _stage(
-            (1, 2, 3), model={"layers": 3}, precision=precision, batch={"micro_batch_size": 2, "global_batch_size": 6}
+            (1, 2, 3),
+            kind,
+            model={"layers": 3},
+            precision=precision,
+            batch={"micro_batch_size": 2, "global_batch_size": 6},
         )
-        for precision in ("fp32", "bf16", "fp16")
+        for precision, kind in (
+            ("fp32", "adam"),
+            ("bf16", "adam"),
+            ("fp16", "adam"),
+            ("bf16", "lamb"),
+            ("fp16", "lamb"),
+        )
     ]
     ranks = run_ranks(_tied_copies, 6, stages)
     for number, stage in enumerate(stages):

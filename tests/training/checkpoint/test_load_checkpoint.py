@@ -155,6 +155,7 @@ CASES = {
     "bf16": ((2, 2, 1), {}, None, [(1, 1, 1), (4, 1, 1), (1, 1, 3), (1, 3, 1)]),
     "fp32": ((1, 2, 2), {}, None, [(2, 1, 2), (2, 2, 1), (1, 1, 1)]),
     "fp16": ((2, 1, 2), {}, None, [(1, 2, 1)]),
+    "bf16, LAMB": ((1, 2, 1), {"optimizer": LAMB | {"lamb": {"dialect": "floor"}}}, None, [(2, 1, 1)]),
     "fp32, LAMB and dropout": ((2, 1, 2), LAMB_AND_DROPOUT, None, [(1, 2, 1)]),
     "fp32, sequence parallel, nothing like BLOOM": ((2, 1, 2), SEQUENCE_PARALLEL, OTHERS, [(1, 2, 2), (4, 1, 1)]),
 }
