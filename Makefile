@@ -78,7 +78,7 @@ check: style
 # `.venv/bin/python -m pip install spacy orjson`. Without them, datatrove is measured differently or skipped.
 bench: install
 	@mkdir -p bench/results
-	@for name in startup status sync workflow blend bpe_train training_overhead save_comparison training_speed training_layouts init_estimate planned_sizes divergence crashes non_finite alerts segment_gap chaos fuzz; do \
+	@for name in startup status sync workflow blend bpe_train training_overhead save_comparison training_speed training_layouts dropout lamb init_estimate planned_sizes divergence crashes non_finite alerts segment_gap chaos fuzz; do \
 	  echo "bench $$name"; $(BIN)/python bench/$$name.py > bench/results/$$name.json; \
 	done
 	@$(MAKE) --no-print-directory run CONFIG=config/sample.yaml

@@ -355,6 +355,34 @@ def export(result: Result) -> Iterator[Row]:
     )
 
 
+def dropout(result: Result) -> Iterator[Row]:
+    """Yield a row of bench/dropout.py for each precision."""
+    for precision, found in result["precisions"].items():
+        low, _, high = found["ratio_quartiles"]
+        yield Row(
+            f"a training step with dropout 0.1, against one without, in {precision} ({result['shape']})",
+            f"at most {result['limit']} times",
+            f"{found['ratio']:.2f} times (quartiles of {result['pairs']} pairs: {low:.2f} and {high:.2f}); attention "
+            f"{found['attention']['with']} against {found['attention']['without']}",
+        )
+
+
+def lamb(result: Result) -> Iterator[Row]:
+    """Yield the rows of bench/lamb.py."""
+    ratios, seconds = result["ratio_quartiles"], result["seconds_quartiles"]
+    low, _, high = ratios["lamb"]
+    peers = "; ".join(f"{name}: {ratios[name][1]:.1f} times" for name in ("timm", "loop") if name in ratios)
+    yield Row(
+        f"a step of LAMB with {result['parameters'] / 1e6:.0f} M parameters on {result['threads']} threads, against "
+        "torch's fused AdamW",
+        f"at most {result['limit']} times",
+        f"{result['ratio']:.2f} times (quartiles {low:.2f} and {high:.2f}): {seconds['lamb'][1]:.2f} s",
+        peers,
+    )
+    if (difference := result["greatest_difference_from_timm"]) is not None:
+        yield Row("ten steps of LAMB in fp32, against timm's", "differences of at most 1e-6", f"{difference:.1e}")
+
+
 def blend(result: Result) -> Iterator[Row]:
     """Yield a row of bench/blend.py for each number of datasets, from the run with the most samples."""
     largest: dict[str, tuple[int, Any]] = {}

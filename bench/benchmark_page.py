@@ -60,6 +60,8 @@ SECTIONS: dict[str, dict[str, Callable[[rows.Result], Iterator[rows.Row]]]] = {
         "training_layouts": rows.training_layouts,
         "planned_sizes": rows.planned_sizes,
         "divergence": rows.divergence,
+        "dropout": rows.dropout,
+        "lamb": rows.lamb,
         "export": rows.export,
     },
     "Faults and damaged files": {

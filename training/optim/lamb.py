@@ -54,6 +54,12 @@ class Lamb(torch.optim.Optimizer):
         self._passes = passes_of(optimizer, device)
         self._ratio = TrustRatio(optimizer.lamb, where, device)
         self._gains = self._ratio.gains()
+        numbers = [[each.parameter for each in segments] for segments in where.groups]
+        self._numbers = [torch.tensor(each, dtype=torch.int64, device=device) for each in numbers]
+        """Number of the parameter of each segment, by group."""
+        owned = [[row for row, each in enumerate(segments) if each.is_owned] for segments in where.groups]
+        self._owned = [torch.tensor(each, dtype=torch.int64, device=device) for each in owned]
+        """Rows of the segments that count in sums over all ranks, by group."""
         self._gradients: dict[int, torch.Tensor] = {}
         self._last: torch.Tensor | None = None
         self._previous: torch.Tensor | None = None
@@ -134,8 +140,7 @@ class Lamb(torch.optim.Optimizer):
             self._previous = self._ratio.whole(sums) if self._is_stale else None
         ratios = self._ratio.of(sums, previous)
         self._last = ratios
-        for group in groups:
-            numbers = torch.tensor([each.parameter for each in group.segments], dtype=torch.int64, device=ratios.device)
+        for group, numbers in zip(groups, self._numbers, strict=True):
             self._passes.second(group, group.learning_rate * self._gains[numbers, None] * ratios[numbers])
 
     def _own_sums(self, groups: list[Group]) -> torch.Tensor:
@@ -143,11 +148,8 @@ class Lamb(torch.optim.Optimizer):
         where = self._where
         shape = where.tensor_size, len(where.parameters), 1 + self._passes.updates
         sums = torch.zeros(shape, dtype=torch.float64, device=self._gains.device)
-        for group in groups:
-            found = self._passes.first(group)
-            for row, each in enumerate(group.segments):
-                if each.is_owned:
-                    sums[where.tensor_rank, each.parameter] = found[row]
+        for group, numbers, owned in zip(groups, self._numbers, self._owned, strict=True):
+            sums[where.tensor_rank, numbers[owned]] = self._passes.first(group)[owned]
         return sums
 
     def _settled(self) -> torch.Tensor | None:

@@ -68,7 +68,9 @@ class TrustRatio:
         return torch.where(self._is_split[:, None], sums.sum(dim=0), sums[0])
 
     def _ratios(self, squares: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
-        weights, updates = squares[:, :1].sqrt(), squares[:, 1:].sqrt()
+        # On a CPU, torch would start its threads for the square roots of a slice, which can take milliseconds.
+        norms = squares.contiguous().sqrt()
+        weights, updates = norms[:, :1], norms[:, 1:]
         if self._lamb.dialect != "apex":
             weights = torch.maximum(weights, _LEAST_NORM_PER_ELEMENT * counts[:, None])
         # The ratio of an update of 0 does not matter.
