@@ -30,11 +30,12 @@ def attend(
     """Compute attention. `drop` applies dropout to the attention weights [batch, heads, length, length]."""
     bias = attention_bias(heads, query.size(1), query.dtype, query.device)
     query, key, value = (part.transpose(1, 2) for part in (query, key, value))
+    # The gradients need neither the scores nor their sum with the bias, so no further tensors of this size are created.
     scores = matmul(query, key.transpose(-1, -2))
     if heads.scale != 1.0:
-        scores = scores * heads.scale
+        scores.mul_(heads.scale)
     # torch computes the softmax of 16-bit values in fp32 internally.
-    weights = (scores + bias).softmax(dim=-1)
+    weights = scores.add_(bias).softmax(dim=-1)
     if drop is not None:
         weights = drop(weights)
     return matmul(weights, value).transpose(1, 2)
