@@ -195,7 +195,13 @@ def chosen(capability: tuple[int, int] | None) -> list[Finding]:
 def kernels() -> list[Finding]:
     """Check the compiled kernels of `csrc/`."""
     findings = []
-    for module in ("data_prep.corpus._text", "data_prep.tokenizer._bpe"):
+    for module in (
+        "data_prep.corpus._text",
+        "data_prep.tokenizer._bpe",
+        "data_prep.index._index",
+        "training.model._dropout",
+        "training.optim._lamb",
+    ):
         worked, output = _run_python(f"import {module}")
         name = f"C++ {module.rsplit('.', 1)[-1]}"
         advice = "`make install` (needs g++ and Python's headers: apt-get install g++ python3-dev)"

@@ -30,7 +30,7 @@ from bloomery.spec.torch_file import PICKLED_NAME, PICKLED_TENSOR, PICKLED_TYPES
 if TYPE_CHECKING:
     from bloomery.config.model import ModelConfig
     from bloomery.config.run import RunConfig
-    from bloomery.config.training import TrainingConfig
+    from bloomery.config.training import OptimizerConfig, TrainingConfig
     from bloomery.spec.placement import Parameter
 
 REFERENCE_SAMPLES = 2
@@ -60,6 +60,8 @@ _PICKLED_SHAPE = 14
 """Bytes of the opcodes of a parameter's shape in mp_rank_*_model_states.pt (`param_shapes`)."""
 _PICKLED_SLICE = 28
 """Bytes of the opcodes of a parameter's place in the flat partition (`param_slice_mappings`)."""
+_PICKLED_NUMBER = 9
+"""Bytes of a number in a pickled list."""
 _ENGINE_STATE = 560
 """Bytes of the other keys of DeepSpeed's engine in mp_rank_*_model_states.pt, such as counters and degrees."""
 _OPTIMIZER_STATE = 700
@@ -125,7 +127,14 @@ def checkpoint_size(
     settings = len(dump_json(deepspeed_json(training)))
     moments = moment_count(training.optimizer)
     weights, optimizer, engine, files = _saved(
-        model, vocabulary_rows, layout, training.partition, training.precision, moments, settings
+        model,
+        vocabulary_rows,
+        layout,
+        training.partition,
+        training.precision,
+        moments,
+        settings,
+        _saved_sums(training.optimizer),
     )
     reference = REFERENCE_SAMPLES * min(REFERENCE_LENGTH, model.sequence_length) * (vocabulary_rows * 4 + 8)
     samples, length = summary_shape(validation_sets, model.sequence_length)
@@ -157,6 +166,7 @@ def _saved(
     precision: str,
     moments: int,
     settings: int,
+    sums: int,
 ) -> tuple[int, int, int, int]:
     """Return the bytes of the files of weights, optimizer and engine, and the number of these files."""
     tensor, pipeline, data = layout
@@ -174,7 +184,8 @@ def _saved(
     optimizer = engine = 0
     for first, end in pairwise(stage_bounds(model, rows, pipeline, partition)):
         groups = optimizer_groups(held(declared, first, end))
-        optimizer += tensor * data * _optimizer_file(groups, tensor, data, moments, settings)
+        of_sums = len(groups) * sums * len(declared) * _PICKLED_NUMBER
+        optimizer += tensor * data * _optimizer_file(groups, tensor, data, moments, settings + of_sums)
         names = [engine_name(each) for group in groups for each in group]
         pickled = sum(PICKLED_NAME + len(name) + _PICKLED_SHAPE for name in names)
         engine += tensor * torch_file_bytes(_ENGINE_STATE + settings + pickled, [])
@@ -198,6 +209,13 @@ def _optimizer_file(groups: list[list[Parameter]], tensor: int, data: int, momen
         # The file of a replica names only the parameters in its part.
         pickled += sum(PICKLED_NAME + len(engine_name(each)) + _PICKLED_SLICE for each in group) // data
     return torch_file_bytes(pickled + len(tensors) * PICKLED_TENSOR, tensors)
+
+
+def _saved_sums(optimizer: OptimizerConfig) -> int:
+    """Return how many sums of squares of each parameter every group saves: LAMB with stale norms needs them."""
+    if optimizer.kind != "lamb" or optimizer.lamb.norms not in ("stale_weights", "stale"):
+        return 0
+    return 3 if optimizer.lamb.dialect == "innovation" else 2
 
 
 def _count(parameter: Parameter, tensor: int) -> int:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from bloomery.base.errors import InputError
+from bloomery.contracts.curves import scalars
 from bloomery.contracts.logline import render_energy, render_event, render_validation
 from bloomery.contracts.metrics_record import (
     EnergyRecord,
@@ -253,3 +254,15 @@ def test_validation_is_printed_with_one_line_a_set(tmp_path: Path) -> None:
 def test_every_record_has_the_fields_of_a_stamp() -> None:
     for kind in (EventRecord, EnergyRecord, ValidationRecord, MetricsRecord):
         assert Stamp.__annotations__.keys() <= kind.model_fields.keys()
+
+
+def test_trust_ratios_are_written_and_read_by_layer() -> None:
+    ratios = {"embedding": (0.123457, 0.5, 2.0), "block 10": (1e-5, 1.0, 2.0), "block 9": (None, 1.0, 3.0)}
+    given = MetricsRecord.model_validate(record(1, trust_ratios=ratios))
+    line = dump_record(given)
+    assert parse_record(line) == given
+    assert list(parse_record(line).trust_ratios) == list(ratios), "the order of the layers is kept"
+    assert "trust_ratios" not in dump_record(MetricsRecord.model_validate(record(1)))
+    values = scalars(given)
+    assert (values["trust-ratio/least"], values["trust-ratio/greatest"]) == (1e-5, 3.0)
+    assert values["trust-ratio/median of block 10"] == 1.0

@@ -46,6 +46,10 @@ def save_a_checkpoint(folder: Path, layout: dict[str, Any]) -> None:
         train(run)
 
 
+LAMB = {"dialect": "innovation", "norms": "stale"}
+"""A variant of LAMB with the largest state: three moments, and the sums of the last update."""
+
+
 @pytest.mark.slow
 @pytest.mark.distributed
 @pytest.mark.parametrize(
@@ -53,8 +57,9 @@ def save_a_checkpoint(folder: Path, layout: dict[str, Any]) -> None:
     [
         {"tensor": 2, "precision": "fp32", "optimizer": {"kind": "sgd", "learning_rate": 0.1, "momentum": 0.9}},
         {"data": 2, "precision": "fp16"},
+        {"tensor": 2, "optimizer": {"kind": "lamb", "learning_rate": 0.01, "lamb": LAMB}},
     ],
-    ids=["tensor 2, fp32, SGD", "data 2, fp16, Adam"],
+    ids=["tensor 2, fp32, SGD", "data 2, fp16, Adam", "tensor 2, bf16, LAMB"],
 )
 def test_a_real_checkpoint_has_the_planned_size(tmp_path: Path, layout: dict[str, Any]) -> None:
     run_ranks(save_a_checkpoint, 2, tmp_path, layout)

@@ -117,9 +117,16 @@ def _leave_out(stage: TrainStage) -> list[float]:
     return run.norms
 
 
-@pytest.mark.parametrize(("precision", "data"), [("bf16", 2), ("fp32", 2), ("bf16", 1)])
-def test_a_skipped_update_changes_no_state(precision: str, data: int) -> None:
-    norms = run_ranks(_leave_out, data, _stage(precision, data))
+LAMB = {"kind": "lamb", "learning_rate": 0.01, "lamb": {"norms": "stale"}}
+
+
+@pytest.mark.parametrize(
+    ("precision", "data", "training"),
+    [("bf16", 2, {}), ("fp32", 2, {}), ("bf16", 1, {}), ("fp32", 2, {"optimizer": LAMB})],
+    ids=["bf16-2", "fp32-2", "bf16-1", "fp32-2-LAMB"],
+)
+def test_a_skipped_update_changes_no_state(precision: str, data: int, training: dict[str, Any]) -> None:
+    norms = run_ranks(_leave_out, data, _stage(precision, data, **training))
     assert all(each == norms[0] for each in norms), "all ranks must get the same norms"
     assert len(norms[0]) == 6, "each iteration must request one decision"
     assert norms[0][0] == norms[0][1], "the norm must repeat, because the first update was skipped"
@@ -150,4 +157,4 @@ def _overflow(stage: TrainStage) -> None:
 
 
 def test_fp16_finds_its_loss_scale_without_calls_of_the_guard() -> None:
-    run_ranks(_overflow, 1, _stage("fp16", loss_scale={"initial_power": 40}))
+    run_ranks(_overflow, 1, _stage("fp16", loss_scale={"initial_power": 40}, optimizer=LAMB))
