@@ -115,6 +115,10 @@ def training_page(
     sections = [f"<section><h2>{escape(title)}</h2>{svg}</section>" for title, svg in drawn]
     if validations:
         sections.append(f"<section><h2>Validation loss, first and last</h2>{_validation_table(validations)}</section>")
+    if last := next((record for record in reversed(records) if record.trust_ratios), None):
+        sections.append(
+            f"<section><h2>Trust ratios of iteration {last.iteration:,}</h2>{_trust_ratio_table(last)}</section>"
+        )
     if events:
         sections.append(f'<section class="wide"><h2>Events</h2>{_event_table(events)}</section>')
     title = f"Training of {name}"
@@ -183,6 +187,15 @@ def _validation_table(validations: Sequence[ValidationRecord]) -> str:
     names = "".join(f'<th class="number">{name}</th>' for name in ("first", "last", "last perplexity"))
     head = f"<tr><th>set</th>{names}"
     return f"<table>{head}</tr>{rows}</table>"
+
+
+def _trust_ratio_table(record: MetricsRecord) -> str:
+    rows = "".join(
+        f"<tr><td>{escape(layer)}</td>{''.join(_cell(value, '.4g') for value in ratios)}</tr>"
+        for layer, ratios in (record.trust_ratios or {}).items()
+    )
+    names = "".join(f'<th class="number">{name}</th>' for name in ("least", "median", "greatest"))
+    return f"<table><tr><th>layer</th>{names}</tr>{rows}</table>"
 
 
 def _cell(value: float | None, form: str) -> str:

@@ -287,10 +287,7 @@ def _of_kernels(config: RunConfig) -> list[Contradiction]:
     problems = []
     if training.dropout.attention > 0 and kernels.attention not in ("auto", "eager"):
         keys: tuple[str, ...] = (f"{section}.attention", "training.dropout.attention")
-        message = (
-            f"{keys[0]} {kernels.attention!r} cannot be used with {keys[1]}: its kernel does not return the attention "
-            "weights, and its own random numbers would depend on the layout"
-        )
+        message = f"{keys[0]} {kernels.attention!r} does not compute the attention weights that {keys[1]} drops"
         problems.append(Contradiction(message, keys, kernels.attention, "auto or eager"))
     if kernels.attention == "flash" and training.precision == "fp32":
         keys = (f"{section}.attention", "training.precision")

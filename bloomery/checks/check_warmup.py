@@ -63,7 +63,8 @@ def _longer_than_the_training(model: ModelConfig, training: TrainingConfig) -> l
         f"{greatest:.4g}"
     )
     keys = (key, *others, *_SHAPE, "model.sequence_length", *rate_keys(training))
-    return [Contradiction(message, keys, stated, f"at most {most}, or a longer training")]
+    expected = f"at most {most}, or a longer training" if most > 0 else "a longer training"
+    return [Contradiction(message, keys, stated, expected)]
 
 
 def _longer_than_the_decay(model: ModelConfig, training: TrainingConfig) -> list[Contradiction]:
@@ -81,4 +82,4 @@ def _longer_than_the_decay(model: ModelConfig, training: TrainingConfig) -> list
         f"{optimizer.learning_rate:.4g} to {optimizer.min_learning_rate:.4g}"
     )
     keys = (key, *warmup_keys(training), *_SHAPE, "model.sequence_length", *rate_keys(training))
-    return [Contradiction(message, keys, end, f"more than {start}, or a shorter warm-up")]
+    return [Contradiction(message, keys, end, f"at least {start}, or a shorter warm-up")]

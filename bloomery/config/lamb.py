@@ -22,10 +22,10 @@ class LambConfig(Section):
     use_nvlamb: bool = False
     """Whether parameters without weight decay have a trust ratio, too. Only for the dialect `apex`."""
     alpha: Annotated[float, Field(ge=0, examples=[1.0]), NotBool] | None = None
-    """Gain of the largest parameter: its learning rate is multiplied by 1 + alpha, and that of a parameter of 1/n of
-    its size by 1 + alpha / n. Only for the dialect `embedding_gain`, whose default is 1."""
+    """Gain of large parameters. The learning rate of each parameter is multiplied by 1 + alpha x its size / the size of
+    the largest parameter. Only for the dialect `embedding_gain`, whose default is 1."""
     norms: Literal["exact", "shard", "stale_weights", "stale"] = "exact"
-    """Norms of which the trust ratio is computed. `exact`: those of the whole parameter, so the ratio does not depend
+    """Norms from which the trust ratio is computed. `exact`: those of the whole parameter, so the ratio does not depend
     on the layout. `shard`: those of each tensor-parallel rank's shard. `stale_weights`: the weight norm of the previous
     update, and the update norm of the shard. `stale`: both norms of the previous update, so that their sum over the
     ranks overlaps with the next gradients. All except `exact` exist for comparisons."""

@@ -28,8 +28,8 @@ def suggestion(location: Location, model: type[BaseModel], value: Any = None) ->
 
     These candidates are tried in this order: the name that another project gives to a key of the same section, the same
     name in another section, the name that another project gives to any key, a similar name in the same section, a
-    similar name anywhere. If `value` is a mapping, keys that are sections
-    are preferred to keys that hold a single value.
+    similar name anywhere. If `value` is a mapping, keys that are sections are preferred to keys that hold a single
+    value.
     """
     wrong, section = str(location[-1]), location[:-1]
     known = list(key_paths(model))

@@ -140,7 +140,7 @@ class OptimizerConfig(Section):
     """Kind of optimizer. `adam`: Adam with decoupled weight decay. `sgd`: SGD. `lamb`: LAMB for large batches, whose
     variants the section `lamb` selects."""
     lamb: LambConfig = LambConfig()
-    """Variant of LAMB. This section is only allowed with `kind: lamb`."""
+    """Variant of LAMB. Other values than the defaults are only allowed with `kind: lamb`."""
     learning_rate: Annotated[Annotated[float, Field(gt=0), NotBool] | None, Field(examples=[6e-5])] = None
     """Peak learning rate, which is reached at the end of the warm-up. Exactly one of this key and
     `training.batch_scaling` must be stated."""
@@ -185,7 +185,7 @@ class OptimizerConfig(Section):
 
 class ResolvedOptimizer(OptimizerConfig):
     """The optimizer's settings with a peak learning rate and a warm-up in samples or tokens, even if
-    `training.batch_scaling` states them. `bloomery.spec.batch_scaling` computes them."""
+    `training.batch_scaling` determines them. `bloomery.spec.batch_scaling` computes them."""
 
     learning_rate: Annotated[float, Field(gt=0), NotBool]
     """Peak learning rate."""

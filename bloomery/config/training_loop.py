@@ -217,8 +217,9 @@ class KernelsConfig(Section):
     FusedLayerNorm of NVIDIA's apex."""
     optimizer: Literal["auto", "torch", "fused", "apex"] = "auto"
     """Implementation of the optimizer. `auto`: a fast one that runs on the machine. `torch`: torch's default
-    implementation. `fused`: torch's fused implementation. `apex`: FusedAdam of NVIDIA's apex, or its FusedLAMB in a
-    training with one process. For LAMB, `torch` and `fused` both mean Bloomery's own implementation."""
+    implementation. `fused`: torch's fused implementation. `apex`: FusedAdam of NVIDIA's apex, or its FusedLAMB for
+    the dialect `apex` with exact norms in a training with one process. For LAMB, `torch` and `fused` both mean
+    Bloomery's own implementation."""
     compile: bool = False
     """Compile each transformer block with torch.compile."""
 

@@ -62,16 +62,13 @@ def scalars(record: Record) -> dict[str, float]:
 
 
 def _of_trust_ratios(ratios: TrustRatios | None) -> dict[str, float | None]:
-    """Return the least and the greatest ratio of all layers, and the median of each layer.
-
-    All three values of each layer would triple the size of the files.
-    """
-    if ratios is None:
-        return {}
-    least = min((low for low, _, _ in ratios.values() if low is not None), default=None)
-    greatest = max((high for _, _, high in ratios.values() if high is not None), default=None)
-    medians = {f"trust-ratio/median of {layer}": median for layer, (_, median, _) in ratios.items()}
-    return {"trust-ratio/least": least, "trust-ratio/greatest": greatest} | medians
+    """Return the least, the median and the greatest trust ratio of each layer by tag."""
+    names = "least", "median", "greatest"
+    return {
+        f"trust-ratio/{layer} {name}": value
+        for layer, each in (ratios or {}).items()
+        for name, value in zip(names, each, strict=True)
+    }
 
 
 def _of_step(record: MetricsRecord) -> dict[str, float | None]:

@@ -40,8 +40,9 @@ _POSITIONS = 64
 differ in size only by their numbers of digits."""
 _TIME = "2026-01-01T00:00:00Z"
 _MEASURED = 0.12345678901234567
-_RATIO = 0.123457
 """A measured number. Its text has the length of most doubles between 0.1 and 1."""
+_RATIO = 0.123457
+"""A trust ratio, which is rounded to six digits."""
 _EVENT_FRAME = 8 + 4 + 4
 """Bytes around an event in a TensorBoard file (TFRecord): its length and two checksums."""
 _EVENT_TIME = 9

@@ -1,4 +1,4 @@
-"""Compute the peak learning rate and the warm-up of a training, which `training.batch_scaling` can state.
+"""Compute the peak learning rate and the warm-up of a training, from `training.batch_scaling` if it is configured.
 
 Everything that reads one of these values calls `resolved_optimizer`. The configuration keeps the keys as they were
 written, so the values follow every change of the batch. The rule `sqrt` is that of You et al. 2020 (LAMB,

@@ -163,7 +163,7 @@ def _optimizer(training: TrainingConfig, facts: MachineFacts) -> tuple[str, str]
     if lacks is None:
         return "apex", "NVIDIA's apex is installed"
     if training.optimizer.kind == "lamb":
-        return "fused", "Bloomery's LAMB knows which parameters are in a flat shard"
+        return "fused", f"Bloomery's own LAMB; 'apex' is not used: {lacks}"
     return "fused", f"torch's fused optimizer updates the weights in one pass; 'apex' is not used: {lacks}"
 
 

@@ -41,6 +41,17 @@ def moment_count(optimizer: OptimizerConfig) -> int:
     return 3 if optimizer.kind == "lamb" and optimizer.lamb.dialect == "innovation" else 2
 
 
+def _update_bytes(optimizer: OptimizerConfig) -> int:
+    """Return the bytes of fp32 temporaries for each parameter of a rank's part in a step on a GPU.
+
+    LAMB computes the updates as whole tensors: the update, its divisor and one more. The dialect `innovation` has two
+    updates. Fused Adam and SGD have no temporaries.
+    """
+    if optimizer.kind != "lamb":
+        return 0
+    return 24 if optimizer.lamb.dialect == "innovation" else 12
+
+
 def bytes_per_parameter(precision: str, moments: int = 2) -> int:
     """Return the bytes of training state for one parameter if it is not split.
 
@@ -109,6 +120,7 @@ def _of_stage(config: RunConfig, number: int, stage: Stage, count: int, rows: in
         "none": blocks * whole,
     }
     buffers = RUNTIME_BYTES + 2 * block_input_bytes(config) * (2 if count > 1 else 0)
+    buffers += split * _update_bytes(training.optimizer)
     # In a backward pass, two more tensors of the size of the attention weights exist at a time.
     buffers += 2 * attention_weight_bytes(config.model, training) if is_eager(training) else 0
     if config.model.positions == "alibi" and training.kernels.attention not in ("flex", "flash"):

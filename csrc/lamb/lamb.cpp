@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <system_error>
 #include <thread>
 
 // The fastest instructions of the machine are chosen when the module is loaded. All of them round in the same way.
@@ -46,7 +47,11 @@ void in_threads(std::size_t count, unsigned threads, Work work) {
         for (std::size_t number = next++; number < count; number = next++) work(number);
     };
     std::vector<std::thread> others;
-    for (unsigned number = 1; number < std::min<std::size_t>(threads, count); ++number) others.emplace_back(run);
+    try {
+        for (unsigned number = 1; number < std::min<std::size_t>(threads, count); ++number) others.emplace_back(run);
+    } catch (const std::system_error&) {
+        // The system allows no more threads, so the others do the work.
+    }
     run();
     for (auto& other : others) other.join();
 }

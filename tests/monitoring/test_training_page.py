@@ -99,4 +99,5 @@ def test_trust_ratios_are_drawn_only_if_measured() -> None:
     page = training_page("a", measured, [])
     assert page.count("<svg") == plain.count("<svg") + 1
     assert "Trust ratios of LAMB" in page
-    assert "block 29" not in page, "the legend has a line for every layer"
+    assert page.count("block 29") == 1, "only the table has every layer"
+    assert '<tr><td>final norm</td><td class="number">0.32</td><td class="number">0.1</td>' in page

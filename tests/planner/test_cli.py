@@ -199,7 +199,7 @@ BERT12 = {
             "tr11-176b",
             {"training.kernels": {"optimizer": "apex"}, "training.optimizer.kind": "sgd"},
             "training.kernels.optimizer",
-            "supports only training.optimizer.kind 'adam'",
+            "apex is used only for Adam and LAMB, not for sgd",
         ),
         (
             "t5-small",

@@ -116,14 +116,14 @@ def _check_moments(trainer: Trainer, checkpoint: Checkpoint, state: OptimizerSta
     if kinds and not _same_optimizer(trainer, manifest):
         raise ConfigError(
             f"the checkpoint's optimizer has the moments {', '.join(sorted(kinds))}",
-            where="training.optimizer.kind",
+            where="training.optimizer",
             expected=f"{_described(saved_stage(manifest).training.optimizer)}, as in the checkpoint; the moments of "
             f"the configured optimizer are: {', '.join(expected) or 'none'}",
         )
     raise CheckFailedError(
         f"the optimizer state has the moments {', '.join(sorted(kinds)) or 'none'} and the step count {state.step}",
         where=str(checkpoint.folder),
-        expected=f"the moments {', '.join(expected) or 'none'}, and a step count for Adam; {OTHER_CHECKPOINT}",
+        expected=f"the moments {', '.join(expected) or 'none'}, and a step count for Adam and LAMB; {OTHER_CHECKPOINT}",
     )
 
 
@@ -136,10 +136,11 @@ def _same_optimizer(trainer: Trainer, manifest: CheckpointManifest) -> bool:
 def _described(optimizer: OptimizerConfig) -> str:
     """Describe the keys that decide which moments an optimizer has."""
     if optimizer.kind == "lamb":
-        return f"'lamb' with training.optimizer.lamb.dialect {optimizer.lamb.dialect!r}"
+        differs = "" if optimizer.lamb.dialect == "innovation" else "another lamb.dialect than "
+        return f"kind 'lamb' with {differs or 'lamb.dialect '}'innovation'"
     if optimizer.momentum:
-        return f"{optimizer.kind!r} with training.optimizer.momentum {optimizer.momentum:g}"
-    return repr(optimizer.kind)
+        return f"kind {optimizer.kind!r} with momentum {optimizer.momentum:g}"
+    return f"kind {optimizer.kind!r}"
 
 
 def _new_moments(trainer: Trainer, state: OptimizerState) -> dict[str, list[torch.Tensor]]:

@@ -70,7 +70,7 @@ class TransformerBlock(nn.Module):
     def _once(self, x: torch.Tensor, numbers: torch.Tensor | None) -> torch.Tensor:
         """Compute the block without recomputation and without torch.compile.
 
-        `numbers` is an argument, because a recomputation happens when other micro-batches have begun.
+        `numbers` is an argument, because during a recomputation `self.dropout` holds those of a later micro-batch.
         """
         replicated: tuple[torch.Tensor, ...] = (
             self.input_layernorm.weight,

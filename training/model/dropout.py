@@ -24,7 +24,7 @@ from training.model.keep_mask import keep_mask
 from training.parallel.mesh import Mesh
 
 _LEVELS = 1 << 16
-"""Number of values of a random number."""
+"""Number of possible values of a 16-bit random number."""
 _SAMPLE_BITS = 44
 """A stream has the number of a sample in its lowest 44 bits, then 2 bits for the place, and the layer above them."""
 
@@ -94,7 +94,7 @@ def threshold(probability: float) -> int:
 
 @lru_cache(maxsize=1024)
 def _offsets(layer: int, device: torch.device) -> torch.Tensor:
-    """Return what a layer and its places add to the key and the stream of a sample, int64 [places, 1, 2]."""
+    """Return the offsets of the key and of the stream of a sample for each place of a layer, int64 [places, 1, 2]."""
     rows = [[(0, layer * len(Place) + place << _SAMPLE_BITS)] for place in Place]
     return torch.tensor(rows, dtype=torch.int64, device=device)
 
@@ -149,35 +149,41 @@ class _Drop(torch.autograd.Function):
 
 def _dropped(x: torch.Tensor, numbers: torch.Tensor, threshold: int, first: int) -> torch.Tensor:
     """Return x with dropped elements. `numbers` holds the key and the stream of each sample, int64 [batch, 2]."""
+    # Compiled code is specialised for the number of dimensions and for gradients, which are now equal in all calls.
+    rows = x.detach().flatten(1)
     if torch.compiler.is_compiling():
-        return _by_operations(x, numbers, threshold, first)
-    if x.device.type == "cpu":
-        return _by_kernel(x, numbers, threshold, first)
-    run = _compiled() if installed.compiles_for_gpu() else _by_operations
-    return run(x, numbers, threshold, first)
+        kept = _by_operations(rows, numbers, threshold, first)
+    elif x.device.type == "cpu":
+        kept = _by_kernel(rows, numbers, threshold, first)
+    else:
+        run = _compiled() if installed.compiles_for_gpu() else _by_operations
+        kept = run(rows, numbers, threshold, first)
+    return kept.view_as(x)
 
 
 def _scale(threshold: int) -> float:
     return _LEVELS / (_LEVELS - threshold)
 
 
-def _by_operations(x: torch.Tensor, numbers: torch.Tensor, threshold: int, first: int) -> torch.Tensor:
-    """Drop elements by torch operations on any device."""
-    rows = x.flatten(1)
+def _by_operations(rows: torch.Tensor, numbers: torch.Tensor, threshold: int, first: int) -> torch.Tensor:
+    """Drop elements of [batch, elements] by torch operations on any device."""
     kept = keep_mask(numbers, first, rows.size(1), threshold)
     factors = torch.where(kept, _scale(threshold), 0.0).to(torch.float32)
-    return (rows.float() * factors).to(x.dtype).view_as(x)
+    return (rows.float() * factors).to(rows.dtype)
 
 
 @lru_cache(maxsize=1)
 def _compiled() -> Any:
-    """Return the compiled operations. They are one kernel, which stores no random numbers."""
-    return torch.compile(_by_operations)
+    """Return the compiled operations. They are one kernel, which stores no random numbers.
+
+    Numbers of elements are variables in it, so that a curriculum does not compile it again for each length.
+    """
+    return torch.compile(_by_operations, dynamic=True)
 
 
 def _by_kernel(x: torch.Tensor, numbers: torch.Tensor, threshold: int, first: int) -> torch.Tensor:
-    """Drop elements by the compiled kernel on a CPU."""
-    rows = x.detach().flatten(1).contiguous()
+    """Drop elements of [batch, elements] by the compiled kernel on a CPU."""
+    rows = x.contiguous()
     if x.dtype is torch.float16:
         # The kernel has no fp16. The product in fp32, rounded once, is the product in fp16.
         rows = rows.float()
@@ -187,4 +193,4 @@ def _by_kernel(x: torch.Tensor, numbers: torch.Tensor, threshold: int, first: in
         _dropout.drop_bfloat16(rows.view(torch.uint16).numpy(), out.view(torch.uint16).numpy(), *rest)
     else:
         _dropout.drop_float(rows.numpy(), out.numpy(), *rest)
-    return out.to(x.dtype).view_as(x)
+    return out.to(x.dtype)

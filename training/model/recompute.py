@@ -34,7 +34,7 @@ def recomputed(forward: Forward, what: str) -> Forward:
     """Wrap `forward` in activation checkpointing. `what` is `full`, `selective` or `none`."""
     if what == "none":
         return forward
-    # A block uses no generator with a state, so there is no state to restore for the recomputation.
+    # Dropout computes its numbers from counters, so the recomputation need not restore a generator's state.
     options: dict[str, Any] = {"use_reentrant": False, "preserve_rng_state": False}
     if what == "selective":
         options["context_fn"] = partial(create_selective_checkpoint_contexts, _policy)

@@ -1,4 +1,4 @@
-"""Copy LAMB's updated weights to the network also for the groups that DeepSpeed's wrapper has already passed.
+"""Copy LAMB's updated weights of earlier parameter groups to the network.
 
 ZeRO's wrapper (fp16, fp32) goes through the parameter groups. It calls the optimizer's `step` for one group and copies
 this group's fp32 weights to the weights of the network. LAMB updates all groups in the last call, so the copies of the

@@ -35,8 +35,8 @@ class Lamb(torch.optim.Optimizer):
     """
 
     copy_weights: Callable[[list[int]], None] | None = None
-    """Function that copies the fp32 weights of these groups to the weights of the network. It is called for the groups
-    whose calls of `step` came before the update."""
+    """Function that copies the fp32 weights of these groups to the weights of the network. It is called after the
+    update, with the groups that DeepSpeed's wrapper has already copied."""
 
     def __init__(self, groups: list[dict[str, Any]], optimizer: ResolvedOptimizer, where: SegmentMap) -> None:
         """Create the optimizer.
@@ -52,7 +52,7 @@ class Lamb(torch.optim.Optimizer):
         self._groups = list(self.param_groups)
         device = self._groups[0]["params"][0].device
         self._passes = passes_of(optimizer, device)
-        self._ratio = TrustRatio(optimizer.lamb, where, device)
+        self._ratio = TrustRatio(optimizer, where, device)
         self._gains = self._ratio.gains()
         numbers = [[each.parameter for each in segments] for segments in where.groups]
         self._numbers = [torch.tensor(each, dtype=torch.int64, device=device) for each in numbers]

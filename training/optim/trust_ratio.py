@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from bloomery.config.lamb import LambConfig
+from bloomery.config.training import OptimizerConfig
 from bloomery.spec.placement import Placement
 from training.optim.segment_map import SegmentMap
 
@@ -17,12 +17,12 @@ class TrustRatio:
     """Trust ratios of all declared parameters.
 
     Sums are fp64 [tensor_size, parameters, 1 + updates]. They hold the sum of squares of each tensor-parallel rank's
-    shard: first of the weights, then of each update. A replicated parameter has equal sums on all ranks.
+    shard: first of the weights, then of each update. For a replicated parameter, they are those of each rank's copy.
     """
 
-    def __init__(self, lamb: LambConfig, where: SegmentMap, device: torch.device) -> None:
+    def __init__(self, optimizer: OptimizerConfig, where: SegmentMap, device: torch.device) -> None:
         """Prepare the ratios for the parameters and the tensor-parallel rank of `where`."""
-        parameters = where.parameters
+        parameters, lamb = where.parameters, optimizer.lamb
         self._lamb, self._rank = lamb, where.tensor_rank
         split = [parameter.placement != Placement.REPLICATED for parameter in parameters]
         counts = [parameter.count for parameter in parameters]
@@ -30,7 +30,8 @@ class TrustRatio:
         self._counts = torch.tensor(counts, dtype=torch.float64, device=device)
         shards = [count // where.tensor_size if each else count for count, each in zip(counts, split, strict=True)]
         self._shard_counts = torch.tensor(shards, dtype=torch.float64, device=device)
-        adapted = [lamb.dialect != "apex" or lamb.use_nvlamb or parameter.decays for parameter in parameters]
+        all_adapt, some_decay = lamb.dialect != "apex" or lamb.use_nvlamb, optimizer.weight_decay != 0
+        adapted = [all_adapt or (some_decay and parameter.decays) for parameter in parameters]
         self._is_adapted = torch.tensor(adapted, device=device)
 
     def of(self, current: torch.Tensor, previous: torch.Tensor | None) -> torch.Tensor:
@@ -44,12 +45,12 @@ class TrustRatio:
         if norms == "exact":
             squares, counts = self.whole(current), self._counts
         elif previous is None or norms == "shard":
-            squares, counts = current[self._rank], self._shard_counts
+            squares, counts = self._own(current), self._shard_counts
         elif norms == "stale":
             squares, counts = previous, self._counts
         else:
             # The weight norm is that of the average shard, because the update norm is that of a shard.
-            squares, counts = current[self._rank].clone(), self._shard_counts
+            squares, counts = self._own(current), self._shard_counts
             squares[:, 0] = previous[:, 0] * self._shard_counts / self._counts
         return self._ratios(squares, counts)
 
@@ -66,6 +67,14 @@ class TrustRatio:
         They are the sums over all shards. Of the copies of a replicated parameter, one counts.
         """
         return torch.where(self._is_split[:, None], sums.sum(dim=0), sums[0])
+
+    def _own(self, sums: torch.Tensor) -> torch.Tensor:
+        """Return the sums over this rank's shards, fp64 [parameters, 1 + updates].
+
+        Of a replicated parameter, all ranks take the same copy's sums. Its own copy's sums may differ in the last bit,
+        because the all-reduce adds them in another order.
+        """
+        return torch.where(self._is_split[:, None], sums[self._rank], sums[0])
 
     def _ratios(self, squares: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
         # On a CPU, torch would start its threads for the square roots of a slice, which can take milliseconds.

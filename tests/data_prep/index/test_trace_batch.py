@@ -31,7 +31,11 @@ def make_stage(skip, size=8):
 
 
 def record(iteration, consumed, skipped, size=8):
-    values = dict.fromkeys(MetricsRecord.model_fields, 0) | {"time": "2026-11-21T12:00:00Z", "mfu": None}
+    values = dict.fromkeys(MetricsRecord.model_fields, 0) | {
+        "time": "2026-11-21T12:00:00Z",
+        "mfu": None,
+        "trust_ratios": None,
+    }
     counts = {"consumed_samples": consumed, "skipped_samples": skipped, "global_batch_size": size, "loss": 3.0}
     counts |= {"total_iterations": 9, "sequence_length": 16}
     return MetricsRecord.model_validate(values | {"iteration": iteration, "grad_norm": 1.0} | counts)

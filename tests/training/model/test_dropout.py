@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -13,7 +14,6 @@ from bloomery.config.stages import TrainStage
 from bloomery.config.training import DropoutConfig
 from training.model import dropout
 from training.model.dropout import DropoutNumbers, Place, drop, threshold
-from training.model.keep_mask import keep_mask
 
 CPU = torch.device("cpu")
 RATE = 0.1
@@ -47,12 +47,19 @@ def test_the_kernel_and_the_operations_follow_the_definition(dtype: torch.dtype,
 
 
 @pytest.mark.slow
-def test_the_compiled_operations_drop_the_same_elements() -> None:
-    """A GPU uses these operations, compiled."""
-    numbers = _numbers()[Place.ATTENTION]
-    compiled = torch.compile(keep_mask)
-    for first in (0, 77, 2**36):
-        assert torch.equal(compiled(numbers, first, 1000, 6554), keep_mask(numbers, first, 1000, 6554))
+def test_the_compiled_operations_drop_the_same_elements_and_are_not_compiled_for_every_shape() -> None:
+    """A GPU uses these operations, compiled: for activations and attention weights of every length and batch size."""
+    from torch._dynamo import config
+
+    compiled = dropout._compiled()
+    with config.patch(recompile_limit=6, fail_on_recompile_limit_hit=True):
+        for batch, shape, first, limit in itertools.product(
+            (1, 2), ((16, 8), (24, 8), (32, 8), (2, 16, 16), (2, 24, 24)), (0, 770), (6554, 13107)
+        ):
+            x = torch.randn(batch, *shape, requires_grad=True)
+            numbers = _numbers()[Place.ATTENTION][:batch]
+            rows = x.detach().flatten(1)
+            assert torch.equal(compiled(rows, numbers, limit, first), dropout._by_kernel(rows, numbers, limit, first))
 
 
 def test_special_values_are_kept_as_in_a_product() -> None:
