@@ -97,7 +97,7 @@ def test_a_decay_that_ends_before_the_warmup_is_refused() -> None:
     )
     assert (
         "training.optimizer.decay_samples 24: the decay would end before the warm-up, which ends after 32 samples (4 "
-        "iterations), so the learning rate would drop in one step from its peak of 0.02 to 1e-05; expected: more than "
+        "iterations), so the learning rate would drop in one step from its peak of 0.02 to 1e-05; expected: at least "
         "32, or a shorter warm-up"
     ) in message(raw)
     raw["training"]["optimizer"]["schedule"] = "constant"

@@ -9,6 +9,7 @@ from ranks import run_ranks
 from whole_model import assemble
 
 from bloomery.config.stages import TrainStage
+from bloomery.spec.parameters import declare
 
 pytestmark = [pytest.mark.distributed, pytest.mark.slow]
 
@@ -184,6 +185,22 @@ def test_lamb_trains_the_same_model_if_three_replicas_cut_the_parameters() -> No
     whole, cut = ([_lamb_stage(layout, each, batch) for each in lamb] for layout in ((1, 1, 1), (1, 1, 3)))
     for found, right, stage in zip(_proof(cut), _proof(whole), cut, strict=True):
         _agree(found, right, stage)
+
+
+def test_norms_of_shards_keep_replicas_and_tied_copies_equal() -> None:
+    """A tensor-parallel rank has ratios of its own for split parameters only."""
+    batch = {"batch": {"micro_batch_size": 2, "global_batch_size": 4}}
+    stages = [
+        _lamb_stage((2, 2, 1), {"dialect": "floor", "norms": norms}, batch) for norms in ("shard", "stale_weights")
+    ]
+    ranks = run_ranks(_train, 4, stages, timeout=240)
+    for number, stage in enumerate(stages):
+        assemble(stage, ROWS, [rank[number]["end"] for rank in ranks], exact=True)
+        one, other = (ranks[rank][number]["ratios"][-1] for rank in (0, 1))
+        split = [parameter.placement.dimension is not None for parameter in declare(stage.model, ROWS)]
+        equal = [ours == theirs for ours, theirs in zip(one, other, strict=True)]
+        assert all(same for same, is_split in zip(equal, split, strict=True) if not is_split)
+        assert not any(same for same, is_split in zip(equal, split, strict=True) if is_split)
 
 
 def _lamb_stage(layout: tuple[int, int, int], lamb: dict[str, Any], batch: dict[str, Any]) -> TrainStage:
