@@ -4,7 +4,7 @@
     python bench/lamb.py --timm timm > bench/results/lamb.json    # takes about 3 minutes and 6 GB of memory
 
 Both update 100 M parameters in the shapes of a GPT in fp32, in turn, on all cores. LAMB reads and writes 10 numbers for
-each parameter in its two passes, and Adam 7, so memory traffic alone gives a ratio of 1.43. The peer is LAMB as a loop
+each parameter in its two passes, and Adam 7. So memory traffic alone gives a ratio of 1.43. The peer is LAMB as a loop
 of torch operations over the parameters. The median of the paired ratios must not exceed the limit.
 
 With --timm, timm's `Lamb` is timed, too. Its file is loaded alone, because the package timm needs torchvision. It also

@@ -44,12 +44,10 @@ def moment_count(optimizer: OptimizerConfig) -> int:
 def _update_bytes(optimizer: OptimizerConfig) -> int:
     """Return the bytes of fp32 temporaries for each parameter of a rank's part in a step on a GPU.
 
-    LAMB computes the updates as whole tensors: the update, its divisor and one more. The dialect `innovation` has two
-    updates. Fused Adam and SGD have no temporaries.
+    Only LAMB's dialect `innovation` has some: two updates, their divisors and two more. The others overwrite the
+    gradient.
     """
-    if optimizer.kind != "lamb":
-        return 0
-    return 24 if optimizer.lamb.dialect == "innovation" else 12
+    return 24 if optimizer.kind == "lamb" and optimizer.lamb.dialect == "innovation" else 0
 
 
 def bytes_per_parameter(precision: str, moments: int = 2) -> int:

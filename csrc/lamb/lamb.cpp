@@ -56,45 +56,39 @@ void in_threads(std::size_t count, unsigned threads, Work work) {
     for (auto& other : others) other.join();
 }
 
-inline __attribute__((always_inline)) float update_of(float mean, float square, float weight, const Constants& c) {
-    return mean * c.inverse_c1 / (std::sqrt(square) * c.inverse_root_c2 + c.epsilon) + c.decay * weight;
-}
-
-// Update the moments of up to BLOCK elements and add their squares to the sums.
-FOR_EACH_PROCESSOR
-void update_block(const State& state, std::size_t first, std::size_t count, const Constants& c, double* sums) {
-    const float* __restrict weights = state.weights + first;
-    const float* __restrict gradient = state.gradient + first;
-    float* __restrict mean = state.mean + first;
-    float* __restrict square = state.square + first;
-    float of_weights[LANES] = {}, of_updates[LANES] = {};
-    const auto element = [&](std::size_t i, std::size_t lane) {
-        const float g = gradient[i], p = weights[i];
-        const float m = mean[i] * c.beta1 + g * c.one_minus_beta1;
-        const float v = square[i] * c.beta2 + g * g * c.one_minus_beta2;
-        const float u = update_of(m, v, p, c);
-        mean[i] = m;
-        square[i] = v;
-        of_weights[lane] += p * p;
-        of_updates[lane] += u * u;
-    };
+// Return the sum of the squares of up to BLOCK numbers.
+inline __attribute__((always_inline)) float sum_of_squares(const float* __restrict numbers, std::size_t count) {
+    float sums[LANES] = {};
     std::size_t i = 0;
     for (; i + LANES <= count; i += LANES) {
-        for (std::size_t lane = 0; lane < LANES; ++lane) element(i + lane, lane);
+        for (std::size_t lane = 0; lane < LANES; ++lane) sums[lane] += numbers[i + lane] * numbers[i + lane];
     }
-    for (std::size_t lane = 0; i < count; ++i, ++lane) element(i, lane);
-    for (std::size_t lane = 0; lane < LANES; ++lane) {
-        sums[0] += of_weights[lane];
-        sums[1] += of_updates[lane];
+    for (std::size_t lane = 0; i < count; ++i, ++lane) sums[lane] += numbers[i] * numbers[i];
+    float sum = 0;
+    for (const float each : sums) sum += each;
+    return sum;
+}
+
+// Update the moments of up to BLOCK elements, write their updates, and add the squares to the sums. The arrays of a block
+// stay in the cache of the core between the loops.
+FOR_EACH_PROCESSOR
+void update_block(const float* __restrict weights, float* __restrict gradient, float* __restrict mean,
+                  float* __restrict square, std::size_t count, const Constants& constants, double* sums) {
+    const Constants c = constants;
+    for (std::size_t i = 0; i < count; ++i) {
+        const float m = mean[i] * c.beta1 + gradient[i] * c.one_minus_beta1;
+        const float v = square[i] * c.beta2 + gradient[i] * gradient[i] * c.one_minus_beta2;
+        mean[i] = m;
+        square[i] = v;
+        gradient[i] = m * c.inverse_c1 / (std::sqrt(v) * c.inverse_root_c2 + c.epsilon) + c.decay * weights[i];
     }
+    sums[0] += sum_of_squares(weights, count);
+    sums[1] += sum_of_squares(gradient, count);
 }
 
 FOR_EACH_PROCESSOR
-void subtract(const State& state, std::size_t first, std::size_t count, const Constants& c, float rate) {
-    float* __restrict weights = state.weights + first;
-    const float* __restrict mean = state.mean + first;
-    const float* __restrict square = state.square + first;
-    for (std::size_t i = 0; i < count; ++i) weights[i] -= rate * update_of(mean[i], square[i], weights[i], c);
+void subtract(float* __restrict weights, const float* __restrict updates, std::size_t count, float rate) {
+    for (std::size_t i = 0; i < count; ++i) weights[i] -= rate * updates[i];
 }
 
 }  // namespace
@@ -106,7 +100,9 @@ std::vector<double> update_moments(const State& state, const std::vector<Segment
     in_threads(chunks.size(), threads, [&](std::size_t number) {
         const Chunk& chunk = chunks[number];
         for (std::size_t done = 0; done < chunk.count; done += BLOCK) {
-            update_block(state, chunk.first + done, std::min(BLOCK, chunk.count - done), constants, &parts[2 * number]);
+            const std::size_t first = chunk.first + done, count = std::min(BLOCK, chunk.count - done);
+            update_block(state.weights + first, state.gradient + first, state.mean + first, state.square + first, count,
+                         constants, &parts[2 * number]);
         }
     });
     for (std::size_t number = 0; number < chunks.size(); ++number) {
@@ -115,12 +111,12 @@ std::vector<double> update_moments(const State& state, const std::vector<Segment
     return sums;
 }
 
-void update_weights(const State& state, const std::vector<Segment>& segments, const Constants& constants,
-                    const float* rates, unsigned threads) {
+void update_weights(float* weights, const float* updates, const std::vector<Segment>& segments, const float* rates,
+                    unsigned threads) {
     const std::vector<Chunk> chunks = chunks_of(segments);
     in_threads(chunks.size(), threads, [&](std::size_t number) {
         const Chunk& chunk = chunks[number];
-        subtract(state, chunk.first, chunk.count, constants, rates[chunk.segment]);
+        subtract(weights + chunk.first, updates + chunk.first, chunk.count, rates[chunk.segment]);
     });
 }
 

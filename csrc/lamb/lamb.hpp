@@ -28,18 +28,19 @@ struct Constants {
 
 // Flat arrays of a parameter group: weights, gradient and moments.
 struct State {
-    float* weights;
-    const float* gradient;
+    const float* weights;
+    float* gradient;
     float* mean;
     float* square;
 };
 
-// Update the moments. Return the sum of p^2 and the sum of u^2 of each segment. The sums do not depend on `threads`.
+// Update the moments and replace the gradient by u. Return the sum of p^2 and the sum of u^2 of each segment. The sums do
+// not depend on `threads`.
 std::vector<double> update_moments(const State& state, const std::vector<Segment>& segments, const Constants& constants,
                                    unsigned threads);
 
-// Compute u again and subtract rates[s] * u from the weights of segment s.
-void update_weights(const State& state, const std::vector<Segment>& segments, const Constants& constants,
-                    const float* rates, unsigned threads);
+// Subtract rates[s] * u from the weights of segment s.
+void update_weights(float* weights, const float* updates, const std::vector<Segment>& segments, const float* rates,
+                    unsigned threads);
 
 }  // namespace bloomery::lamb

@@ -2,8 +2,8 @@
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 
+#include <algorithm>
 #include <cmath>
-#include <limits>
 #include <stdexcept>
 
 #include "lamb.hpp"
@@ -32,13 +32,6 @@ std::vector<Segment> segments_of(const Array<std::int64_t>& rows, py::ssize_t el
     return found;
 }
 
-Constants constants_of(double beta1, double beta2, double c1, double c2, double epsilon, double decay) {
-    return {static_cast<float>(beta1),      static_cast<float>(beta2),
-            static_cast<float>(1 - beta1),  static_cast<float>(1 - beta2),
-            static_cast<float>(1 / c1),     static_cast<float>(1 / std::sqrt(c2)),
-            static_cast<float>(epsilon),    static_cast<float>(decay)};
-}
-
 void check_lengths(const Floats& weights, std::initializer_list<const Floats*> others) {
     check(weights.ndim() == 1, "the arrays must be 1-D");
     for (const Floats* other : others) {
@@ -46,13 +39,16 @@ void check_lengths(const Floats& weights, std::initializer_list<const Floats*> o
     }
 }
 
-Array<double> moments(const Floats& weights, const Floats& gradient, Floats mean, Floats square,
+Array<double> moments(const Floats& weights, Floats gradient, Floats mean, Floats square,
                       const Array<std::int64_t>& segments, double beta1, double beta2, double c1, double c2,
                       double epsilon, double decay, unsigned threads) {
     check_lengths(weights, {&gradient, &mean, &square});
     const auto found = segments_of(segments, weights.size());
-    const State state{const_cast<float*>(weights.data()), gradient.data(), mean.mutable_data(), square.mutable_data()};
-    const Constants constants = constants_of(beta1, beta2, c1, c2, epsilon, decay);
+    const State state{weights.data(), gradient.mutable_data(), mean.mutable_data(), square.mutable_data()};
+    const Constants constants{static_cast<float>(beta1),     static_cast<float>(beta2),
+                              static_cast<float>(1 - beta1), static_cast<float>(1 - beta2),
+                              static_cast<float>(1 / c1),    static_cast<float>(1 / std::sqrt(c2)),
+                              static_cast<float>(epsilon),   static_cast<float>(decay)};
     std::vector<double> sums;
     {
         const py::gil_scoped_release release;
@@ -63,15 +59,14 @@ Array<double> moments(const Floats& weights, const Floats& gradient, Floats mean
     return result;
 }
 
-void weights(Floats weights, Floats mean, Floats square, const Array<std::int64_t>& segments, const Floats& rates,
-             double c1, double c2, double epsilon, double decay, unsigned threads) {
-    check_lengths(weights, {&mean, &square});
+void subtract_updates(Floats weights, const Floats& updates, const Array<std::int64_t>& segments, const Floats& rates,
+                      unsigned threads) {
+    check_lengths(weights, {&updates});
     const auto found = segments_of(segments, weights.size());
     check(rates.ndim() == 1 && rates.shape(0) == segments.shape(0), "rates must be [segments]");
-    const State state{weights.mutable_data(), nullptr, mean.mutable_data(), square.mutable_data()};
-    const Constants constants = constants_of(0, 0, c1, c2, epsilon, decay);
+    float* to = weights.mutable_data();
     const py::gil_scoped_release release;
-    update_weights(state, found, constants, rates.data(), threads);
+    update_weights(to, updates.data(), found, rates.data(), threads);
 }
 
 }  // namespace
@@ -84,6 +79,6 @@ PYBIND11_MODULE(_lamb, module) {
     module.def("update_moments", &moments, exact("weights"), exact("gradient"), exact("mean"), exact("square"),
                exact("segments"), py::arg("beta1"), py::arg("beta2"), py::arg("c1"), py::arg("c2"), py::arg("epsilon"),
                py::arg("decay"), py::arg("threads"));
-    module.def("update_weights", &weights, exact("weights"), exact("mean"), exact("square"), exact("segments"),
-               exact("rates"), py::arg("c1"), py::arg("c2"), py::arg("epsilon"), py::arg("decay"), py::arg("threads"));
+    module.def("update_weights", &subtract_updates, exact("weights"), exact("updates"), exact("segments"),
+               exact("rates"), py::arg("threads"));
 }

@@ -10,6 +10,7 @@ def drop_float(
     first: int,
     threshold: int,
     scale: float,
+    causal: int = 0,
 ) -> None:
     """Write x to ``out``, [rows, columns], with some elements replaced by 0 and the others multiplied by ``scale``.
 
@@ -17,6 +18,9 @@ def drop_float(
     is below ``threshold``. ``numbers[r]`` states the key and the stream of the row in Philox4x32-10. The random number
     of element e is the half e % 8 of block e // 8. The halves of a block are the low and the high half of its word 0,
     then those of its words 1 to 3.
+
+    If ``causal`` is not 0, the elements are rows of square matrices of this length, and the elements right of the
+    diagonal become 0. Their random numbers are not computed.
 
     Raises:
         ValueError: the shapes of the arrays do not fit.
@@ -30,6 +34,7 @@ def drop_bfloat16(
     first: int,
     threshold: int,
     scale: float,
+    causal: int = 0,
 ) -> None:
     """Do the same for bfloat16 values, which are given as their bits.
 

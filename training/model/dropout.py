@@ -105,7 +105,14 @@ def _key(seed: int, iteration: int) -> int:
     return int.from_bytes(digest, "little", signed=True)
 
 
-def drop(x: torch.Tensor, numbers: torch.Tensor | None, place: Place, threshold: int, first: int = 0) -> torch.Tensor:
+def drop(
+    x: torch.Tensor,
+    numbers: torch.Tensor | None,
+    place: Place,
+    threshold: int,
+    first: int = 0,
+    causal: int = 0,
+) -> torch.Tensor:
     """Set elements of x to 0 with the probability `threshold` / 2^16. Divide the others by the probability to keep one.
 
     Args:
@@ -114,10 +121,12 @@ def drop(x: torch.Tensor, numbers: torch.Tensor | None, place: Place, threshold:
         place: place in the layer.
         threshold: threshold of the place.
         first: number of this rank's first element of a sample. The rank's elements of a sample are consecutive.
+        causal: length of the square matrices [length, length] that a sample consists of, if their elements right of the
+            diagonal are 0 and their gradients do not matter. 0 for other activations.
     """
     if numbers is None or threshold == 0:
         return x
-    return _Drop.apply(x, numbers[place], threshold, first)  # type: ignore[no-untyped-call,no-any-return]
+    return _Drop.apply(x, numbers[place], threshold, first, causal)  # type: ignore[no-untyped-call,no-any-return]
 
 
 def drop_activation(
@@ -136,25 +145,27 @@ class _Drop(torch.autograd.Function):
     """Autograd function of `drop`. The backward pass drops the same elements of the gradient."""
 
     @staticmethod
-    def forward(ctx: Any, x: torch.Tensor, numbers: torch.Tensor, threshold: int, first: int) -> torch.Tensor:
+    def forward(
+        ctx: Any, x: torch.Tensor, numbers: torch.Tensor, threshold: int, first: int, causal: int
+    ) -> torch.Tensor:
         ctx.save_for_backward(numbers)
-        ctx.threshold, ctx.first = threshold, first
-        return _dropped(x, numbers, threshold, first)
+        ctx.rest = threshold, first, causal
+        return _dropped(x, numbers, threshold, first, causal)
 
     @staticmethod
-    def backward(ctx: Any, *grads: torch.Tensor) -> tuple[torch.Tensor, None, None, None]:
+    def backward(ctx: Any, *grads: torch.Tensor) -> tuple[torch.Tensor, None, None, None, None]:
         (numbers,) = ctx.saved_tensors
-        return _dropped(grads[0], numbers, ctx.threshold, ctx.first), None, None, None
+        return _dropped(grads[0], numbers, *ctx.rest), None, None, None, None
 
 
-def _dropped(x: torch.Tensor, numbers: torch.Tensor, threshold: int, first: int) -> torch.Tensor:
+def _dropped(x: torch.Tensor, numbers: torch.Tensor, threshold: int, first: int, causal: int) -> torch.Tensor:
     """Return x with dropped elements. `numbers` holds the key and the stream of each sample, int64 [batch, 2]."""
     # Compiled code is specialised for the number of dimensions and for gradients, which are now equal in all calls.
     rows = x.detach().flatten(1)
     if torch.compiler.is_compiling():
         kept = _by_operations(rows, numbers, threshold, first)
     elif x.device.type == "cpu":
-        kept = _by_kernel(rows, numbers, threshold, first)
+        kept = _by_kernel(rows, numbers, threshold, first, causal)
     else:
         run = _compiled() if installed.compiles_for_gpu() else _by_operations
         kept = run(rows, numbers, threshold, first)
@@ -181,14 +192,14 @@ def _compiled() -> Any:
     return torch.compile(_by_operations, dynamic=True)
 
 
-def _by_kernel(x: torch.Tensor, numbers: torch.Tensor, threshold: int, first: int) -> torch.Tensor:
+def _by_kernel(x: torch.Tensor, numbers: torch.Tensor, threshold: int, first: int, causal: int = 0) -> torch.Tensor:
     """Drop elements of [batch, elements] by the compiled kernel on a CPU."""
     rows = x.contiguous()
     if x.dtype is torch.float16:
         # The kernel has no fp16. The product in fp32, rounded once, is the product in fp16.
         rows = rows.float()
     out = torch.empty_like(rows)
-    rest = numbers.numpy(), first, threshold, _scale(threshold)
+    rest = numbers.numpy(), first, threshold, _scale(threshold), causal
     if rows.dtype is torch.bfloat16:
         _dropout.drop_bfloat16(rows.view(torch.uint16).numpy(), out.view(torch.uint16).numpy(), *rest)
     else:

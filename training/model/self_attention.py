@@ -62,7 +62,8 @@ class SelfAttention(nn.Module):
             mixed = self.attend(*parts)
         else:
             # Only `eager` computes the attention weights as a tensor.
-            first = self.heads.first * fused.size(1) ** 2
-            dropped = partial(drop, numbers=numbers, place=Place.ATTENTION, threshold=self.threshold, first=first)
+            length = fused.size(1)
+            first, place = self.heads.first * length**2, Place.ATTENTION
+            dropped = partial(drop, numbers=numbers, place=place, threshold=self.threshold, first=first, causal=length)
             mixed = eager.attend(self.heads, *parts, dropped)
         return self.dense(mixed.flatten(-2), bias)  # type: ignore[no-any-return]

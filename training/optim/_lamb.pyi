@@ -25,22 +25,11 @@ def update_moments(
     decay: float,
     threads: int,
 ) -> NDArray[np.float64]:
-    """Update the running means of the gradient and of its square.
+    """Update the running means of the gradient and of its square, and replace the gradient by u.
 
     Returns:
         The sum of weights^2 and the sum of u^2 of each segment, [segments, 2]. They do not depend on ``threads``.
     """
 
-def update_weights(
-    weights: Floats,
-    mean: Floats,
-    square: Floats,
-    segments: NDArray[np.int64],
-    rates: Floats,
-    c1: float,
-    c2: float,
-    epsilon: float,
-    decay: float,
-    threads: int,
-) -> None:
-    """Compute u again and subtract ``rates[s]`` x u from the weights of segment s."""
+def update_weights(weights: Floats, updates: Floats, segments: NDArray[np.int64], rates: Floats, threads: int) -> None:
+    """Subtract ``rates[s]`` x ``updates`` from the weights of segment s."""

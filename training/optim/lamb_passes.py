@@ -18,7 +18,10 @@ from training.optim.segment_map import Segment
 
 @dataclass(frozen=True)
 class Group:
-    """A parameter group in one step: flat fp32 arrays of this rank, and the constants of the step."""
+    """A parameter group in one step: flat fp32 arrays of this rank, and the constants of the step.
+
+    The passes may overwrite the gradient, which DeepSpeed does not use after the step.
+    """
 
     weights: torch.Tensor
     gradient: torch.Tensor
@@ -48,7 +51,10 @@ class Passes(ABC):
 
 
 class Mean(Passes):
-    """Update u = m / c1 / (sqrt(v / c2) + epsilon) + decay x p, with the running means m of g and v of g^2."""
+    """Update u = m / c1 / (sqrt(v / c2) + epsilon) + decay x p, with the running means m of g and v of g^2.
+
+    The first pass replaces the gradient by u, so the step needs no further memory.
+    """
 
     moments: tuple[str, ...] = ("exp_avg", "exp_avg_sq")
     updates = 1
@@ -62,45 +68,38 @@ class Mean(Passes):
         """Update the moments. See `Passes.first`."""
         beta1, beta2 = self._optimizer.beta1, self._optimizer.beta2
         mean, square = group.moments
+        c1, c2 = self._corrections(group)
         mean.mul_(beta1).add_(group.gradient, alpha=1 - beta1)
         square.mul_(beta2).addcmul_(group.gradient, group.gradient, value=1 - beta2)
-        return _sums(group, [group.weights, self._update(group)])
+        divisor = torch.sqrt(square, out=group.gradient).mul_(c2**-0.5).add_(self._optimizer.epsilon)
+        torch.div(mean, divisor, out=group.gradient).mul_(1 / c1).add_(group.weights, alpha=group.decay)
+        return _sums(group, [group.weights, group.gradient])
 
     def second(self, group: Group, rates: torch.Tensor) -> None:
         """Update the weights. See `Passes.second`."""
-        _subtract(group, self._update(group), rates[:, 0])
+        _subtract(group, group.gradient, rates[:, 0])
 
     def _corrections(self, group: Group) -> tuple[float, float]:
         """Return the bias corrections c1 and c2."""
         c1 = 1 - self._optimizer.beta1**group.step if self._corrects_mean else 1.0
         return c1, 1 - self._optimizer.beta2**group.step
 
-    def _update(self, group: Group) -> torch.Tensor:
-        mean, square = group.moments
-        c1, c2 = self._corrections(group)
-        divisor = square.sqrt().mul_(c2**-0.5).add_(self._optimizer.epsilon)
-        return (mean / c1).div_(divisor).add_(group.weights, alpha=group.decay)
-
 
 class MeanByKernel(Mean):
-    """The same update by the kernels of ``csrc/lamb``, on a CPU. It needs no memory for the update."""
+    """The same update by the kernels of ``csrc/lamb``, on a CPU."""
 
     def first(self, group: Group) -> torch.Tensor:
         """Update the moments. See `Passes.first`."""
         weights, gradient = group.weights.numpy(), group.gradient.numpy()
         mean, square = (each.numpy() for each in group.moments)
-        betas = self._optimizer.beta1, self._optimizer.beta2
-        rest = *betas, *self._constants(group)
+        constants = (*self._corrections(group), self._optimizer.epsilon, group.decay, torch.get_num_threads())
+        rest = self._optimizer.beta1, self._optimizer.beta2, *constants
         return torch.from_numpy(_lamb.update_moments(weights, gradient, mean, square, _rows(group.segments), *rest))
 
     def second(self, group: Group, rates: torch.Tensor) -> None:
         """Update the weights. See `Passes.second`."""
-        weights, factors = group.weights.numpy(), rates[:, 0].float().numpy()
-        mean, square = (each.numpy() for each in group.moments)
-        _lamb.update_weights(weights, mean, square, _rows(group.segments), factors, *self._constants(group))
-
-    def _constants(self, group: Group) -> tuple[float, float, float, float, int]:
-        return (*self._corrections(group), self._optimizer.epsilon, group.decay, torch.get_num_threads())
+        weights, updates, factors = (each.numpy() for each in (group.weights, group.gradient, rates[:, 0].float()))
+        _lamb.update_weights(weights, updates, _rows(group.segments), factors, torch.get_num_threads())
 
 
 class Innovation(Passes):

@@ -26,9 +26,8 @@ def _expected(threads: int, elements: int, segments: list[tuple[int, int]]) -> l
     gradient = ((numbers % 89).astype(np.float32) / np.float32(89) - np.float32(0.25)).astype(np.float32)
     mean, square = np.zeros((2, elements), np.float32)
     rows = np.array(segments, np.int64).reshape(-1, 2)
-    constants = 0.5, 0.25, 0.125, 0.25, threads
-    sums = _lamb.update_moments(weights, gradient, mean, square, rows, 0.5, 0.75, *constants)
-    _lamb.update_weights(weights, mean, square, rows, np.full(len(rows), 0.5, np.float32), *constants)
+    sums = _lamb.update_moments(weights, gradient, mean, square, rows, 0.5, 0.75, 0.5, 0.25, 0.125, 0.25, threads)
+    _lamb.update_weights(weights, gradient, rows, np.full(len(rows), 0.5, np.float32), threads)
     return [*sums.view(np.uint64).ravel().tolist(), *weights.view(np.uint32).tolist()]
 
 

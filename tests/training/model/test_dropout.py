@@ -62,6 +62,18 @@ def test_the_compiled_operations_drop_the_same_elements_and_are_not_compiled_for
             assert torch.equal(compiled(rows, numbers, limit, first), dropout._by_kernel(rows, numbers, limit, first))
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_the_kernel_drops_the_same_elements_below_the_diagonal_of_causal_weights(dtype: torch.dtype) -> None:
+    numbers, x = _numbers()[Place.ATTENTION], torch.randn(2, 3 * 70 * 70).to(dtype)
+    below = torch.ones(70, 70, dtype=torch.bool).tril().expand(3, -1, -1).flatten()
+    first = 5 * 70 * 70
+    whole, causal = (dropout._by_kernel(x, numbers, threshold(RATE), first, length) for length in (0, 70))
+    assert torch.equal(causal, whole.masked_fill(~below, 0.0))
+    for wrong in (71, 70 * 70 * 2):
+        with pytest.raises(ValueError, match="whole rows of square matrices"):
+            dropout._by_kernel(x, numbers, threshold(RATE), first, wrong)
+
+
 def test_special_values_are_kept_as_in_a_product() -> None:
     x = torch.tensor([[torch.inf, -torch.inf, torch.nan, 3e38, -0.0, 1e-45] * 100] * 2)
     numbers = _numbers()[Place.ATTENTION]

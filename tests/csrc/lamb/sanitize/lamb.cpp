@@ -35,7 +35,7 @@ int main() {
             std::memcpy(&bits, &sum, sizeof bits);
             std::printf("%" PRIu64 " ", bits);
         }
-        update_weights(state, segments, constants, rates.data(), threads);
+        update_weights(weights.get(), gradient.get(), segments, rates.data(), threads);
         for (std::size_t i = 0; i < elements; ++i) {
             std::uint32_t bits = 0;
             std::memcpy(&bits, &weights[i], sizeof bits);
