@@ -9,7 +9,6 @@ import torch
 from torch import nn
 
 from bloomery.config.model import ModelConfig
-from training.model.attention import eager
 from training.model.attention.back_ends import back_end
 from training.model.attention.heads import Heads
 from training.model.dropout import Place, drop
@@ -36,14 +35,17 @@ class SelfAttention(nn.Module):
         local, scale = model.heads // mesh.tensor_size, 1.0 / math.sqrt(self.head_dim)
         self.rotary_base = model.rotary_base if model.positions == "rotary" else None
         self.scale_before = math.sqrt(scale) if model.stable_attention else 1.0
-        self.heads = Heads(
-            total=model.heads,
-            first=mesh.tensor_rank * local,
-            local=local,
-            scale=1.0 if model.stable_attention else scale,
-            alibi=model.positions == "alibi",
+        self.first_head = mesh.tensor_rank * local
+        self.attend = back_end(
+            attention,
+            Heads(
+                total=model.heads,
+                first=self.first_head,
+                local=local,
+                scale=1.0 if model.stable_attention else scale,
+                alibi=model.positions == "alibi",
+            ),
         )
-        self.attend = back_end(attention, self.heads)
 
     def forward(self, x: torch.Tensor, bias: torch.Tensor, numbers: torch.Tensor | None = None) -> torch.Tensor:
         """Apply attention: [batch, length, hidden] -> the same shape. `bias` is the bias of the output matrix.
@@ -61,9 +63,10 @@ class SelfAttention(nn.Module):
         if numbers is None or self.threshold == 0:
             mixed = self.attend(*parts)
         else:
-            # Only `eager` computes the attention weights as a tensor.
             length = fused.size(1)
-            first, place = self.heads.first * length**2, Place.ATTENTION
-            dropped = partial(drop, numbers=numbers, place=place, threshold=self.threshold, first=first, causal=length)
-            mixed = eager.attend(self.heads, *parts, dropped)
+            first, place = self.first_head * length**2, Place.ATTENTION
+            mixed = self.attend(
+                *parts,
+                partial(drop, numbers=numbers, place=place, threshold=self.threshold, first=first, causal=length),
+            )
         return self.dense(mixed.flatten(-2), bias)  # type: ignore[no-any-return]

@@ -24,16 +24,19 @@ def step(mesh: Any, run: TrainStage) -> tuple[float, list[torch.Tensor]]:
     network = BloomPipeline(mesh, run.model, run.training, ROWS)
     initialize(network, mesh, run.model, ROWS, seed=3)
     tokens = torch.randint(0, ROWS, (2, 33), generator=torch.Generator().manual_seed(0))
-    x = tokens[:, :-1]
-    for function in network.forward_funcs:
-        x = function(x)
+    with network.dropout.step(run.seed, 1, [range(len(tokens))]):
+        x = network(tokens[:, :-1])
     loss = network.loss_fn(x, tokens[:, 1:])
     loss.backward()
     return loss.item(), [parameter.grad for parameter in network.parameters() if parameter.grad is not None]
 
 
 def compiled_and_not(
-    what: str, attention: str = "auto", model: dict[str, Any] | None = None, **parallel: Any
+    what: str,
+    attention: str = "auto",
+    model: dict[str, Any] | None = None,
+    dropout: dict[str, float] | None = None,
+    **parallel: Any,
 ) -> dict[str, int]:
     """Compare compiled and uncompiled blocks on this rank, and return the compiler's counters.
 
@@ -52,6 +55,7 @@ def compiled_and_not(
         raw["model"] |= {"heads": 4, "hidden_size": 48, "layers": 3} | (model or {})
         raw["training"]["parallel"] |= parallel
         raw["training"] |= {"activation_checkpointing": what, "kernels": {"compile": compile_blocks}}
+        raw["training"]["dropout"] = dropout or {}
         raw["training"]["kernels"]["attention"] = attention
         run = TrainStage.model_validate(raw)
         mesh = mesh or build_mesh(run.training.parallel)
@@ -66,6 +70,12 @@ def compiled_and_not(
 
 def test_the_three_blocks_share_one_graph() -> None:
     (counts,) = run_ranks(compiled_and_not_alone, 1)
+    assert (counts["unique_graphs"], counts["breaks"]) == (1, 0)
+
+
+def test_blocks_with_dropout_share_one_graph_and_drop_the_same_elements() -> None:
+    """The layer is a part of the random numbers' input, so it is not compiled into the graph."""
+    (counts,) = run_ranks(compiled_with_dropout, 1)
     assert (counts["unique_graphs"], counts["breaks"]) == (1, 0)
 
 
@@ -135,6 +145,10 @@ def compiled_flex(model: dict[str, Any]) -> dict[str, int]:
 
 def compiled_and_not_alone() -> dict[str, int]:
     return compiled_and_not("selective")
+
+
+def compiled_with_dropout() -> dict[str, int]:
+    return compiled_and_not("full", dropout={"attention": 0.2, "hidden": 0.1})
 
 
 def compiled_and_not_split() -> dict[str, int]:

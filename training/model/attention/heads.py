@@ -7,8 +7,11 @@ from typing import NamedTuple
 
 import torch
 
-Attend = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
-"""Causal attention of query, key and value, each [batch, length, heads, head_dim]. The result has the same shape."""
+Attend = Callable[..., torch.Tensor]
+"""Causal attention of query, key and value, each [batch, length, heads, head_dim]. The result has the same shape.
+
+The back end `eager` has a fourth, optional argument: a function that applies dropout to the attention weights.
+"""
 
 
 class Heads(NamedTuple):
