@@ -19,7 +19,6 @@ import torch
 
 from bloomery.base import installed
 from bloomery.config.training import DropoutConfig
-from training.model import _dropout
 from training.model.keep_mask import keep_mask
 from training.parallel.mesh import Mesh
 
@@ -194,6 +193,9 @@ def _compiled() -> Any:
 
 def _by_kernel(x: torch.Tensor, numbers: torch.Tensor, threshold: int, first: int, causal: int = 0) -> torch.Tensor:
     """Drop elements of [batch, elements] by the compiled kernel on a CPU."""
+    # A GPU does not need the kernel, so a checkout without compiled modules can train on one (bench/gpu).
+    from training.model import _dropout
+
     rows = x.contiguous()
     if x.dtype is torch.float16:
         # The kernel has no fp16. The product in fp32, rounded once, is the product in fp16.

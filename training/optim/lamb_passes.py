@@ -12,7 +12,6 @@ import numpy as np
 import torch
 
 from bloomery.config.training import OptimizerConfig
-from training.optim import _lamb
 from training.optim.segment_map import Segment
 
 
@@ -88,18 +87,26 @@ class Mean(Passes):
 class MeanByKernel(Mean):
     """The same update by the kernels of ``csrc/lamb``, on a CPU."""
 
+    def __init__(self, optimizer: OptimizerConfig) -> None:
+        super().__init__(optimizer)
+        # A GPU does not need the kernels, so a checkout without compiled modules can train on one (bench/gpu).
+        from training.optim import _lamb
+
+        self._kernels = _lamb
+
     def first(self, group: Group) -> torch.Tensor:
         """Update the moments. See `Passes.first`."""
         weights, gradient = group.weights.numpy(), group.gradient.numpy()
         mean, square = (each.numpy() for each in group.moments)
         constants = (*self._corrections(group), self._optimizer.epsilon, group.decay, torch.get_num_threads())
         rest = self._optimizer.beta1, self._optimizer.beta2, *constants
-        return torch.from_numpy(_lamb.update_moments(weights, gradient, mean, square, _rows(group.segments), *rest))
+        sums = self._kernels.update_moments(weights, gradient, mean, square, _rows(group.segments), *rest)
+        return torch.from_numpy(sums)
 
     def second(self, group: Group, rates: torch.Tensor) -> None:
         """Update the weights. See `Passes.second`."""
         weights, updates, factors = (each.numpy() for each in (group.weights, group.gradient, rates[:, 0].float()))
-        _lamb.update_weights(weights, updates, _rows(group.segments), factors, torch.get_num_threads())
+        self._kernels.update_weights(weights, updates, _rows(group.segments), factors, torch.get_num_threads())
 
 
 class Innovation(Passes):
