@@ -48,7 +48,7 @@ def _pieces(shape: str | None) -> dict[str, list[list[str]]]:
     """Return the commands of each piece. The shape of the goal (`1b3`) comes first. The variants of each shape are
     divided into two pieces."""
     small = ["--batch", "1", "--heads", "4", "--length", "128", "--head-size", "32"] if shape == "tiny" else []
-    pieces = {"attention": [["attention.py", *small]]}
+    pieces = {"attention": [["attention.py", *small]], "dropout": [["dropout.py", *small]]}
     for name in [shape] if shape else ["1b3", "350m", "6b3-slice"]:
         variants = [["step.py", "--shape", name, *options] for options in [*_OURS[:4], *_PEERS[:1]]]
         pieces[name] = variants

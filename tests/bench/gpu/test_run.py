@@ -16,8 +16,9 @@ RUN = ROOT / "bench/gpu/run.py"
 
 
 @pytest.mark.slow
-def test_the_smallest_piece_is_measured_only_once(tmp_path):
-    command = [sys.executable, str(RUN), "--output", str(tmp_path), "--shape", "tiny", "--pieces", "attention"]
+def test_the_smallest_pieces_are_measured_only_once(tmp_path):
+    command = [sys.executable, str(RUN), "--output", str(tmp_path), "--shape", "tiny"]
+    command += ["--pieces", "attention", "dropout"]
     first = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert first.returncode == 0, first.stdout + first.stderr
     (measured,) = json.loads((tmp_path / "attention.json").read_text())
@@ -26,6 +27,7 @@ def test_the_smallest_piece_is_measured_only_once(tmp_path):
         assert found["sdpa", positions]["within"]
         assert found["sdpa", positions]["seconds"] > 0
     assert "attention sdpa, positions alibi" in first.stdout
+    assert "dropout of attention weights: right" in first.stdout
     again = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert again.returncode == 0, again.stderr
     assert again.stdout == first.stdout, "the second run must not repeat the measurement"
