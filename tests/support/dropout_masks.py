@@ -33,6 +33,6 @@ def factors(
 ) -> npt.NDArray[np.float64]:
     """Return the factor of each element of a sample's activation: 0, or 1 / (1 - probability)."""
     threshold = round(probability * 65536)
-    stream = sample + (4 * layer + place) * 2**44
+    stream = sample + (8 * layer + place) * 2**44
     numbers = random_numbers(key_of(seed, iteration), stream, 0, math.prod(shape))
     return np.where(numbers < threshold, 0.0, 65536 / (65536 - threshold)).reshape(shape)

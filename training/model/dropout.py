@@ -25,7 +25,8 @@ from training.parallel.mesh import Mesh
 _LEVELS = 1 << 16
 """Number of possible values of a 16-bit random number."""
 _SAMPLE_BITS = 44
-"""A stream has the number of a sample in its lowest 44 bits, then 2 bits for the place, and the layer above them."""
+_MOST_PLACES = 8
+"""A stream has the number of a sample in its lowest 44 bits, then 3 bits for the place, and the layer above them."""
 
 
 class Place(IntEnum):
@@ -94,7 +95,7 @@ def threshold(probability: float) -> int:
 @lru_cache(maxsize=1024)
 def _offsets(layer: int, device: torch.device) -> torch.Tensor:
     """Return the offsets of the key and of the stream of a sample for each place of a layer, int64 [places, 1, 2]."""
-    rows = [[(0, layer * len(Place) + place << _SAMPLE_BITS)] for place in Place]
+    rows = [[(0, layer * _MOST_PLACES + place << _SAMPLE_BITS)] for place in Place]
     return torch.tensor(rows, dtype=torch.int64, device=device)
 
 

@@ -40,7 +40,7 @@ def test_the_kernel_and_the_operations_follow_the_definition(dtype: torch.dtype,
     scale = 65536 / (65536 - limit)
     by_kernel = dropout._by_kernel(x, numbers, limit, first)
     for row, sample in enumerate((5, 2**40)):
-        random = random_numbers(key_of(7, 3), sample + (4 * 4 + ATTENTION) * 2**44, first, count)
+        random = random_numbers(key_of(7, 3), sample + (8 * 4 + ATTENTION) * 2**44, first, count)
         factor = torch.where(torch.from_numpy(random) < limit, 0.0, torch.tensor(scale, dtype=torch.float32))
         assert torch.equal(by_kernel[row], (x[row].float() * factor).to(dtype))
     assert torch.equal(by_kernel, dropout._by_operations(x, numbers, limit, first))
