@@ -65,7 +65,7 @@ def time_steps(stage: TrainStage, vocabulary_rows: int, seconds: float) -> dict[
         trainer.engine.set_train_micro_batch_size(size)
         trainer.engine.set_train_batch_size(size * count)
         started = time.perf_counter()
-        with trainer.network.dropout.step(single.seed, steps, [range(size)] * count):
+        with trainer.network.dropout.step(single.seed, 1, [range(size)] * count):
             float(trainer.engine.train_batch(iter([batch] * count)))
         return time.perf_counter() - started
 

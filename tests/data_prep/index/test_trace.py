@@ -59,7 +59,11 @@ def write_metrics(paths, stage, iterations):
     for step in steps(stage.training.batch, 700):
         if step.iteration > iterations:
             break
-        values = dict.fromkeys(MetricsRecord.model_fields, 0) | {"time": "2026-11-21T12:00:00Z", "mfu": None}
+        values = dict.fromkeys(MetricsRecord.model_fields, 0) | {
+            "time": "2026-11-21T12:00:00Z",
+            "mfu": None,
+            "trust_ratios": None,
+        }
         values |= {"total_iterations": 99, "sequence_length": 16}
         values |= {"iteration": step.iteration, "global_batch_size": step.global_batch_size}
         values |= {"consumed_samples": step.consumed_samples + step.global_batch_size, "loss": 3 + step.iteration / 8}
