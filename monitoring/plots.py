@@ -89,15 +89,17 @@ def trust_ratios(records: Sequence[MetricsRecord], y_label: str) -> str:
     shown = [names[i] for i in np.unique(np.linspace(0, len(names) - 1, min(_MOST_LAYERS, len(names))).astype(int))]
 
     def draw(axes: Any) -> None:
-        low = reduce(iterations, [min(_number(each[0]) for each in ratios.values()) for _, ratios in found]).low
-        high = reduce(iterations, [max(_number(each[2]) for each in ratios.values()) for _, ratios in found])
+        least = [[each[0] for each in ratios.values() if each[0] is not None] for _, ratios in found]
+        greatest = [[each[2] for each in ratios.values() if each[2] is not None] for _, ratios in found]
+        low = reduce(iterations, [min(values, default=math.nan) for values in least]).low
+        high = reduce(iterations, [max(values, default=math.nan) for values in greatest])
         axes.fill_between(high.x, low, high.high, color="grey", alpha=0.25, linewidth=0, label="all parameters")
         for number, name in enumerate(shown):
             medians = [_number(ratios[name][1]) if name in ratios else math.nan for _, ratios in found]
             curve = reduce(iterations, medians)
             colour = colormaps["turbo"](0.08 + 0.84 * number / max(1, len(shown) - 1))
             axes.plot(curve.x, curve.mean, color=colour, linewidth=1.0, label=name)
-        if (low > 0).all():
+        if (low[np.isfinite(low)] > 0).all():
             axes.set_yscale("log")
         axes.legend(fontsize=6, loc="upper left", bbox_to_anchor=(1.0, 1.02))
 

@@ -94,8 +94,9 @@ def test_trust_ratios_are_drawn_only_if_measured() -> None:
         )
         for record in records(40)
     ]
-    # An iteration whose update was skipped has no ratios.
+    # An iteration whose update was skipped has no ratios, and a ratio may not be finite.
     measured[7] = records(40)[7]
+    measured[8].trust_ratios["embedding"] = (None, None, None)
     page = training_page("a", measured, [])
     assert page.count("<svg") == plain.count("<svg") + 1
     assert "Trust ratios of LAMB" in page
