@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import argparse
 import json
-import statistics
 import sys
-import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 
 WITHIN = 2.0
 """Greatest accepted error, as a multiple of the error of `eager` in bf16."""
-ROUNDS = 10
 
 
 def _errors(made: list[torch.Tensor], wanted: list[torch.Tensor]) -> list[float]:
@@ -41,26 +39,10 @@ def _run(attend: Any, inputs: list[torch.Tensor], weight: torch.Tensor) -> list[
     return [mixed.detach(), *(leaf.grad for leaf in leaves if leaf.grad is not None)]
 
 
-def _seconds(attend: Any, inputs: list[torch.Tensor], weight: torch.Tensor) -> float:
-    """Return the median seconds of a forward and a backward pass."""
-    import torch
-
-    taken = []
-    for number in range(ROUNDS + 2):
-        if inputs[0].is_cuda:
-            torch.cuda.synchronize()
-        started = time.perf_counter()
-        _run(attend, inputs, weight)
-        if inputs[0].is_cuda:
-            torch.cuda.synchronize()
-        if number >= 2:
-            taken.append(time.perf_counter() - started)
-    return statistics.median(taken)
-
-
 def measure(batch: int, heads: int, length: int, size: int, positions: str) -> list[dict[str, Any]]:
     """Measure every back end on one shape, starting with `eager`."""
     import torch
+    from _timing import median_seconds
 
     from training.model.attention.back_ends import BACK_ENDS
     from training.model.attention.heads import Heads
@@ -77,7 +59,7 @@ def measure(batch: int, heads: int, length: int, size: int, positions: str) -> l
         try:
             attend = build(given)
             errors = _errors(_run(attend, inputs, whole[3]), wanted)
-            seconds = _seconds(attend, inputs, whole[3])
+            seconds = median_seconds(partial(_run, attend, inputs, whole[3]), cuda=inputs[0].is_cuda)
         except (ImportError, RuntimeError, NotImplementedError, ValueError) as error:
             found.append({"back_end": name, "positions": positions, "cannot": str(error).splitlines()[0]})
             continue

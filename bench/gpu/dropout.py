@@ -11,10 +11,9 @@ from __future__ import annotations
 
 import argparse
 import json
-import statistics
 import sys
-import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,32 +24,19 @@ if TYPE_CHECKING:
     import torch
 
 RATE, SEED, ITERATION, LAYER = 0.1, 1, 2, 3
-ROUNDS = 10
 CHECKED = 1 << 20
 """Number of elements of each sample whose random numbers are computed with numpy."""
 
 
-def _seconds(drop: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor) -> float:
-    """Return the median seconds of a forward and a backward pass."""
-    import torch
-
-    taken = []
-    for number in range(ROUNDS + 2):
-        leaf = x.detach().requires_grad_()
-        if x.is_cuda:
-            torch.cuda.synchronize()
-        started = time.perf_counter()
-        drop(leaf).backward(x)
-        if x.is_cuda:
-            torch.cuda.synchronize()
-        if number >= 2:
-            taken.append(time.perf_counter() - started)
-    return statistics.median(taken)
+def _run(drop: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor) -> None:
+    """Run a forward and a backward pass."""
+    drop(x.detach().requires_grad_()).backward(x)
 
 
 def measure(shape: tuple[int, ...], place: int) -> dict[str, Any]:
     """Check and measure one activation [batch, ..] in bf16."""
     import torch
+    from _timing import median_seconds
     from dropout_masks import factors
 
     from bloomery.config.training import DropoutConfig
@@ -72,8 +58,10 @@ def measure(shape: tuple[int, ...], place: int) -> dict[str, Any]:
         torch.from_numpy(factors(SEED, ITERATION, sample, LAYER, place, (count,), RATE) > 0)
         for sample in range(shape[0])
     ]
-    seconds = _seconds(ours, x)
-    peer = _seconds(lambda x: torch.nn.functional.dropout(x, RATE), x)
+    seconds, peer = (
+        median_seconds(partial(_run, each, x), cuda=x.is_cuda)
+        for each in (ours, partial(torch.nn.functional.dropout, p=RATE))
+    )
     share = 1 - float(kept.double().mean())
     return {
         "shape": shape,

@@ -7,7 +7,6 @@ runtime/zero/stage_1_and_2.py `DeepSpeedZeroOptimizer.__init__`).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -45,7 +44,7 @@ class FlatState:
         for number, group in enumerate(optimizer_groups(parameters)):
             offset = 0
             for parameter in group:
-                count = math.prod(parameter.shard_shape(tensor_parallel))
+                count = parameter.shard_count(tensor_parallel)
                 self._at[parameter.name] = number, offset, count
                 offset += count
             unit = _ALIGNMENT * replicas

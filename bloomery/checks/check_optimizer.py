@@ -1,4 +1,4 @@
-"""Check that the keys of the optimizer's variant fit its kind."""
+"""Check that the keys of the optimizer fit its kind."""
 
 from __future__ import annotations
 
@@ -11,8 +11,12 @@ if TYPE_CHECKING:
     from bloomery.config.training import OptimizerConfig
 
 
-def lamb_contradictions(optimizer: OptimizerConfig) -> list[Contradiction]:
-    """Find keys of `training.optimizer.lamb` that the configured optimizer does not use."""
+def kind_contradictions(optimizer: OptimizerConfig) -> list[Contradiction]:
+    """Find keys that the configured kind of optimizer, or its variant, does not use."""
+    return [*_momentum_problems(optimizer), *_lamb_problems(optimizer)]
+
+
+def _lamb_problems(optimizer: OptimizerConfig) -> list[Contradiction]:
     lamb, section, kind = optimizer.lamb, "training.optimizer.lamb", "training.optimizer.kind"
     if optimizer.kind != "lamb":
         if lamb == LambConfig():
@@ -30,3 +34,14 @@ def lamb_contradictions(optimizer: OptimizerConfig) -> list[Contradiction]:
         for name, (dialect, stated) in uses.items()
         if stated and lamb.dialect != dialect
     ]
+
+
+def _momentum_problems(optimizer: OptimizerConfig) -> list[Contradiction]:
+    if optimizer.kind == "sgd" or not optimizer.momentum:
+        return []
+    message = (
+        f"training: optimizer.momentum {optimizer.momentum} applies only to optimizer.kind 'sgd', but the kind is "
+        f"{optimizer.kind!r}, which uses beta1 instead"
+    )
+    keys = ("training.optimizer.momentum", "training.optimizer.kind")
+    return [Contradiction(message, keys, optimizer.momentum, "no momentum key, or optimizer.kind 'sgd'")]

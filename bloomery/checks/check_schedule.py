@@ -40,7 +40,7 @@ def schedule_contradictions(training: TrainingConfig) -> list[Contradiction]:
         message = f"training: optimizer.min_learning_rate {optimizer.min_learning_rate} exceeds {name} {peak}"
         keys = (f"{section}.min_learning_rate", *rate_keys(training))
         problems.append(Contradiction(message, keys, optimizer.min_learning_rate, f"at most {peak}"))
-    return [*problems, *_scaling_problems(training), *_cooldown_problems(optimizer), *_kind_problems(optimizer)]
+    return [*problems, *_scaling_problems(training), *_cooldown_problems(optimizer)]
 
 
 def rate_keys(training: TrainingConfig) -> tuple[str, ...]:
@@ -101,14 +101,3 @@ def _cooldown_problems(optimizer: OptimizerConfig) -> list[Contradiction]:
             keys = (f"{section}.{name}", f"{section}.decay_tokens")
             problems.append(Contradiction(message, keys, value, f"no {name} key, and {in_force} instead"))
     return problems
-
-
-def _kind_problems(optimizer: OptimizerConfig) -> list[Contradiction]:
-    if optimizer.kind == "sgd" or not optimizer.momentum:
-        return []
-    message = (
-        f"training: optimizer.momentum {optimizer.momentum} applies only to optimizer.kind 'sgd', but the kind is "
-        f"{optimizer.kind!r}, which uses beta1 instead"
-    )
-    keys = ("training.optimizer.momentum", "training.optimizer.kind")
-    return [Contradiction(message, keys, optimizer.momentum, "no momentum key, or optimizer.kind 'sgd'")]

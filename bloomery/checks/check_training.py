@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from bloomery.base.errors import InputError
 from bloomery.checks.check_batch import MOST_SIZES, batch_contradictions, has_countable_steps
-from bloomery.checks.check_optimizer import lamb_contradictions
+from bloomery.checks.check_optimizer import kind_contradictions
 from bloomery.checks.check_schedule import schedule_contradictions
 from bloomery.checks.check_warmup import warmup_contradictions, warmup_keys
 from bloomery.config.section import Contradiction
@@ -26,7 +26,7 @@ def section_contradictions(training: TrainingConfig) -> list[Contradiction]:
     return [
         *batch_contradictions(training),
         *schedule_contradictions(training),
-        *lamb_contradictions(training.optimizer),
+        *kind_contradictions(training.optimizer),
         *_of_engine(training),
     ]
 

@@ -29,3 +29,8 @@ class LambConfig(Section):
     on the layout. `shard`: those of each tensor-parallel rank's shard. `stale_weights`: the weight norm of the previous
     update, and the update norm of the shard. `stale`: both norms of the previous update, so that their sum over the
     ranks overlaps with the next gradients. All except `exact` exist for comparisons."""
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether a norm of the previous update is used, which checkpoints must then contain."""
+        return self.norms in ("stale_weights", "stale")

@@ -13,7 +13,6 @@ A checkpoint is larger than one copy of the model's parameters and optimizer sta
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -178,7 +177,9 @@ def _saved(
     layers = set(range(layer_count(model))) - {layer for each in declared for layer in each.tied_layers}
     each_weight = WEIGHT_BYTES[precision]
     weights = tensor * sum(
-        named_tensors_bytes((each.local_name, _count(each, tensor) * each_weight) for each in by_layer.get(layer, []))
+        named_tensors_bytes(
+            (each.local_name, each.shard_count(tensor) * each_weight) for each in by_layer.get(layer, [])
+        )
         for layer in layers
     )
     optimizer = engine = 0
@@ -201,7 +202,7 @@ def _optimizer_file(groups: list[list[Parameter]], tensor: int, data: int, momen
     tensors, pickled = [], PICKLED_TYPES + _OPTIMIZER_STATE + settings
     for group in groups:
         unit = data * _FLAT_ALIGNMENT
-        part = -(-sum(_count(each, tensor) for each in group) // unit) * _FLAT_ALIGNMENT
+        part = -(-sum(each.shard_count(tensor) for each in group) // unit) * _FLAT_ALIGNMENT
         tensors += [part * MASTER_BYTES] * (1 + moments)
         if moments:
             tensors.append(_STEP_BYTES)
@@ -212,12 +213,8 @@ def _optimizer_file(groups: list[list[Parameter]], tensor: int, data: int, momen
 
 
 def _saved_sums(optimizer: OptimizerConfig) -> int:
-    """Return how many sums of squares of each parameter every group saves: LAMB with stale norms needs them."""
-    if optimizer.kind != "lamb" or optimizer.lamb.norms not in ("stale_weights", "stale"):
-        return 0
-    return 3 if optimizer.lamb.dialect == "innovation" else 2
+    """Return how many sums of squares of each parameter every group saves: LAMB with stale norms needs them.
 
-
-def _count(parameter: Parameter, tensor: int) -> int:
-    """Return the number of elements of a parameter on one tensor-parallel rank."""
-    return math.prod(parameter.shard_shape(tensor))
+    They are those of the weights and of each update: 2, or 3 for `innovation`, which is the number of moments.
+    """
+    return moment_count(optimizer) if optimizer.kind == "lamb" and optimizer.lamb.is_stale else 0

@@ -86,6 +86,10 @@ class Parameter:
             )
         return (*self.shape[:dimension], size // tensor_parallel, *self.shape[dimension + 1 :])
 
+    def shard_count(self, tensor_parallel: int) -> int:
+        """Return the number of elements of the shard on one of `tensor_parallel` ranks. See `shard_shape`."""
+        return math.prod(self.shard_shape(tensor_parallel))
+
     def shard_slices(self, rank: int, tensor_parallel: int) -> tuple[slice, ...]:
         """Return the index of the rank's shard in the whole parameter."""
         dimension = self.placement.dimension

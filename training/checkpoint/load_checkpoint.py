@@ -136,8 +136,9 @@ def _same_optimizer(trainer: Trainer, manifest: CheckpointManifest) -> bool:
 def _described(optimizer: OptimizerConfig) -> str:
     """Describe the keys that decide which moments an optimizer has."""
     if optimizer.kind == "lamb":
-        differs = "" if optimizer.lamb.dialect == "innovation" else "another lamb.dialect than "
-        return f"kind 'lamb' with {differs or 'lamb.dialect '}'innovation'"
+        if optimizer.lamb.dialect == "innovation":
+            return "kind 'lamb' with lamb.dialect 'innovation'"
+        return "kind 'lamb' with another lamb.dialect than 'innovation'"
     if optimizer.momentum:
         return f"kind {optimizer.kind!r} with momentum {optimizer.momentum:g}"
     return f"kind {optimizer.kind!r}"

@@ -13,7 +13,6 @@ from bloomery.config.stages import TrainStage
 from bloomery.contracts.metrics_record import TrustRatios
 from bloomery.spec.batch_scaling import resolved_optimizer
 from bloomery.spec.deepspeed_json import deepspeed_json
-from bloomery.spec.parameters import declare
 from training.model.initialize import initialize
 from training.model.pipeline import BloomPipeline
 from training.optim.builder import build_optimizer, parameter_groups
@@ -48,9 +47,7 @@ class Trainer:
         """Return the trust ratios of the last update by layer. None if the optimizer has none."""
         optimizer = self.engine.optimizer.optimizer
         ratios = optimizer.trust_ratios() if isinstance(optimizer, Lamb) else None
-        if ratios is None:
-            return None
-        return layer_ratios(declare(self.stage.model, self.vocabulary_rows), ratios)
+        return None if ratios is None else layer_ratios(optimizer.where.parameters, ratios)
 
 
 def build_trainer(stage: TrainStage, mesh: Mesh, vocabulary_rows: int, *, with_initial_weights: bool = True) -> Trainer:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
 
 from bloomery.config.training import ResolvedOptimizer
+from training.optim.flat_groups import given_groups, state_of
+from training.optim.lamb_passes import Mean
 from training.optim.segment_map import SegmentMap
 
 _NO_CLIPPING = 1e30
 """Norm to which apex would clip the gradient. DeepSpeed has already clipped it."""
-_MOMENTS = "exp_avg", "exp_avg_sq"
 
 
 class ApexLamb(torch.optim.Optimizer):
@@ -32,13 +34,13 @@ class ApexLamb(torch.optim.Optimizer):
 
         super().__init__(groups, {"lr": optimizer.learning_rate})
         self._groups, self._where = list(self.param_groups), where
-        options = {
-            "betas": (optimizer.beta1, optimizer.beta2),
-            "eps": optimizer.epsilon,
-            "max_grad_norm": _NO_CLIPPING,
-            "use_nvlamb": optimizer.lamb.use_nvlamb,
-        }
-        self._create: Callable[..., Any] = lambda views, **rest: FusedLAMB(views, **options, **rest)
+        self._create = partial(
+            FusedLAMB,
+            betas=(optimizer.beta1, optimizer.beta2),
+            eps=optimizer.epsilon,
+            max_grad_norm=_NO_CLIPPING,
+            use_nvlamb=optimizer.lamb.use_nvlamb,
+        )
         self._fused: dict[int, Any] = {}
         """FusedLAMB of each group, over views of the group's flat tensor."""
 
@@ -46,17 +48,12 @@ class ApexLamb(torch.optim.Optimizer):
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
         """Update the weights of the groups in `param_groups`."""
         assert closure is None
-        given = {id(group) for group in self.param_groups}
-        for number, group in enumerate(self._groups):
-            if id(group) in given:
-                self._update(number, group)
+        for number in given_groups(self._groups, self):
+            self._update(number, self._groups[number])
 
     def _update(self, number: int, group: dict[str, Any]) -> None:
         (flat,) = group["params"]
-        state, segments = self.state[flat], self._where.groups[number]
-        if _MOMENTS[0] not in state:
-            state["step"] = torch.zeros((), dtype=torch.float32)
-            state.update({name: torch.zeros_like(flat, requires_grad=False) for name in _MOMENTS})
+        state, segments = state_of(self, flat, Mean.moments), self._where.groups[number]
         if number not in self._fused:
             views = [torch.nn.Parameter(flat.data.narrow(0, each.first, each.count)) for each in segments]
             self._fused[number] = self._create(views, lr=group["lr"], weight_decay=group["weight_decay"])
@@ -64,7 +61,7 @@ class ApexLamb(torch.optim.Optimizer):
         (own,) = fused.param_groups
         for view, each in zip(own["params"], segments, strict=True):
             view.grad = flat.grad.narrow(0, each.first, each.count)
-            fused.state[view] = {name: state[name].narrow(0, each.first, each.count) for name in _MOMENTS}
+            fused.state[view] = {name: state[name].narrow(0, each.first, each.count) for name in Mean.moments}
         # apex adds 1 to the step before it uses it.
         own["lr"], own["step"] = group["lr"], int(state["step"])
         fused.step()

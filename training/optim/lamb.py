@@ -19,6 +19,7 @@ import torch
 import torch.distributed as dist
 
 from bloomery.config.training import ResolvedOptimizer
+from training.optim.flat_groups import given_groups, state_of
 from training.optim.lamb_passes import Group, passes_of
 from training.optim.segment_map import SegmentMap
 from training.optim.trust_ratio import TrustRatio
@@ -48,7 +49,9 @@ class Lamb(torch.optim.Optimizer):
             where: map of this rank's segments, in the order of `groups`.
         """
         super().__init__(groups, {"lr": optimizer.learning_rate})
-        self._where, self._norms = where, optimizer.lamb.norms
+        self.where = where
+        """Map of this rank's segments."""
+        self._norms, self._is_stale = optimizer.lamb.norms, optimizer.lamb.is_stale
         self._groups = list(self.param_groups)
         device = self._groups[0]["params"][0].device
         self._passes = passes_of(optimizer, device)
@@ -71,9 +74,7 @@ class Lamb(torch.optim.Optimizer):
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
         """Update the weights. Collective: all calls of a step together make one all-reduce over all ranks."""
         assert closure is None
-        present = [
-            number for number, group in enumerate(self._groups) if any(group is own for own in self.param_groups)
-        ]
+        present = given_groups(self._groups, self)
         for number in present:
             self._gradients[number] = self._groups[number]["params"][0].grad
         if len(self._gradients) < len(self._groups):
@@ -85,7 +86,7 @@ class Lamb(torch.optim.Optimizer):
             self.copy_weights(earlier)
 
     def trust_ratios(self) -> list[float] | None:
-        """Return the trust ratio of each declared parameter in the last step. None before the first step.
+        """Return the trust ratio of each of `where.parameters` in the last step. None before the first step.
 
         With norms of shards, the ratios are those of this rank's shards. The dialect `innovation` has the ratio of the
         update along the gradient's difference from its mean.
@@ -106,24 +107,17 @@ class Lamb(torch.optim.Optimizer):
             flat = torch.tensor(saved, dtype=torch.float64, device=self._gains.device)
             self._previous = flat.view(-1, 1 + self._passes.updates)
 
-    @property
-    def _is_stale(self) -> bool:
-        return self._norms in ("stale_weights", "stale")
-
     def _group(self, number: int) -> Group:
-        """Return a group's arrays and constants. The first step creates the state."""
+        """Return a group's arrays and constants."""
         group = self._groups[number]
         (flat,) = group["params"]
-        state = self.state[flat]
-        if "exp_avg" not in state:
-            state["step"] = torch.zeros((), dtype=torch.float32)
-            state.update({name: torch.zeros_like(flat, requires_grad=False) for name in self._passes.moments})
+        state = state_of(self, flat, self._passes.moments)
         state["step"] += 1
         return Group(
             weights=flat.data,
             gradient=self._gradients[number],
             moments=[state[name] for name in self._passes.moments],
-            segments=self._where.groups[number],
+            segments=self.where.groups[number],
             step=int(state["step"]),
             learning_rate=float(group["lr"]),
             decay=float(group["weight_decay"]),
@@ -145,7 +139,7 @@ class Lamb(torch.optim.Optimizer):
 
     def _own_sums(self, groups: list[Group]) -> torch.Tensor:
         """Make the first pass, and return the sums of this rank at their places in the sums of all ranks."""
-        where = self._where
+        where = self.where
         shape = where.tensor_size, len(where.parameters), 1 + self._passes.updates
         sums = torch.zeros(shape, dtype=torch.float64, device=self._gains.device)
         for group, numbers, owned in zip(groups, self._numbers, self._owned, strict=True):

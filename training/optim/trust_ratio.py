@@ -28,7 +28,7 @@ class TrustRatio:
         counts = [parameter.count for parameter in parameters]
         self._is_split = torch.tensor(split, device=device)
         self._counts = torch.tensor(counts, dtype=torch.float64, device=device)
-        shards = [count // where.tensor_size if each else count for count, each in zip(counts, split, strict=True)]
+        shards = [parameter.shard_count(where.tensor_size) for parameter in parameters]
         self._shard_counts = torch.tensor(shards, dtype=torch.float64, device=device)
         all_adapt, some_decay = lamb.dialect != "apex" or lamb.use_nvlamb, optimizer.weight_decay != 0
         adapted = [all_adapt or (some_decay and parameter.decays) for parameter in parameters]
